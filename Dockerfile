@@ -1,16 +1,16 @@
 # Penstock in a container: small, without root, and with a root file system that can be read-only.
 #   docker build -t penstock .
 #   docker run --read-only --tmpfs /tmp -v penstock:/var/lib/penstock -p 127.0.0.1:5151:5151 penstock
-# docs/guides/operating.md has the rest. The suite runs on Python 3.11, so the image has it too.
+# docs/guides/deploy.md has the rest. The suite runs on Python 3.11, so the image has it too.
 FROM python:3.11-slim AS build
 ENV PIP_NO_CACHE_DIR=1 PIP_DISABLE_PIP_VERSION_CHECK=1
 WORKDIR /build
-COPY requirements/build.txt requirements/runtime.txt requirements/
+COPY requirements/build.txt requirements/server.txt requirements/
 # Pinned, with hashes, and nothing is compiled. The build backend has an environment of its own.
 RUN python -m venv /build/tools \
     && /build/tools/bin/pip install --require-hashes --only-binary :all: -r requirements/build.txt \
     && python -m venv /srv/penstock \
-    && /srv/penstock/bin/pip install --require-hashes --only-binary :all: -r requirements/runtime.txt
+    && /srv/penstock/bin/pip install --require-hashes --only-binary :all: -r requirements/server.txt
 COPY LICENSE README.md pyproject.toml ./
 COPY src src
 RUN /build/tools/bin/pip wheel --no-deps --no-build-isolation --wheel-dir dist . \

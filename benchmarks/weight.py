@@ -50,8 +50,7 @@ _TARGETS = {
 }
 # Libraries that some command imports, with the name of their module.
 _LIBRARIES = (
-    "typer",
-    "rich.console",
+    "click",
     "pydantic",
     "mcp",
     "starlette.routing",
@@ -63,7 +62,6 @@ _LIBRARIES = (
     "jinja2",
     "joserfc.jws",
     "prometheus_client",
-    "uvloop",
     "yaml",
     "jq",
 )

@@ -26,6 +26,7 @@ OPTIONAL: dict[str, str] = {
     r"only root can give files away": "the rights of root",
     r"the guide uses curl": "curl",
     r"there is no systemd-analyze": "systemd",
+    r"there is no (fish|zsh) here": "another shell than bash",
     r"there is no openssl to stamp with": "the program openssl",
     r"system calls cannot be traced on .*": "Linux on x86-64 or arm64",
     r"ptrace is refused here .*": "the right to trace one's own processes",

@@ -37,7 +37,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, TextIO
 
-import typer
+import click
 
 __all__ = ["GROUPS", "compare", "main", "write"]
 
@@ -68,7 +68,7 @@ Files = Iterator[tuple[str, bytes]]
 # --- Commands ---------------------------------------------------------------------------------------------------------
 
 
-def _entry_point() -> tuple[Callable[[], None], typer.Typer]:
+def _entry_point() -> tuple[Callable[[], None], click.Group]:
     """The function that `penstock` calls, and the application behind it."""
     (found,) = importlib.metadata.entry_points(group="console_scripts", name="penstock")
     return found.load(), importlib.import_module(found.module).app
@@ -92,15 +92,16 @@ def _called(arguments: Sequence[str]) -> bytes:
 def _commands() -> Iterator[tuple[str, ...]]:
     """The names of every command and group, hidden ones too."""
     _, app = _entry_point()
-    found: list[tuple[tuple[str, ...], Any]] = [((), typer.main.get_command(app))]
+    found: list[tuple[tuple[str, ...], click.Command]] = [((), app)]
     while found:
         words, command = found.pop()
         yield words
-        if hasattr(command, "list_commands"):
-            # `make_context` avoids naming the class: it is Click's, or that of Typer's own copy of Click.
+        if isinstance(command, click.Group):
             context = command.make_context("penstock", [], resilient_parsing=True)
             for name in command.list_commands(context):
-                found.append(((*words, name), command.get_command(context, name)))
+                inner = command.get_command(context, name)
+                assert inner is not None
+                found.append(((*words, name), inner))
 
 
 def help_texts() -> Files:
@@ -112,7 +113,7 @@ def help_texts() -> Files:
 def schemas() -> Files:
     """The JSON Schemas of documents and of settings."""
     for kind in ("native", "published", "all"):
-        yield f"schemas/workflow-{kind}.json", _called(["schema", "--format", kind])
+        yield f"schemas/workflow-{kind}.json", _called(["workflow", "json-schema", "--format", kind])
     yield "schemas/settings.json", _called(["config", "schema"])
 
 
@@ -131,11 +132,11 @@ def outputs() -> Files:
     yield "outputs/no-such-file.txt", _called(["validate", "no-such-file.yaml"])
     for name in examples:
         for form in ("mermaid", "svg"):
-            yield f"outputs/graph-{name}.{form}", _called(["graph", "--format", form, f"examples/{name}"])
+            yield f"outputs/graph-{name}.{form}", _called(["workflow", "draw", "--format", form, f"examples/{name}"])
     for older, newer in itertools.pairwise(examples):
         both = (f"examples/{older}", f"examples/{newer}")
-        yield f"outputs/diff-{older}-{newer}.json", _called(["diff", "--json", *both])
-        yield f"outputs/diff-{older}-{newer}.txt", _called(["diff", *both])
+        yield f"outputs/diff-{older}-{newer}.json", _called(["workflow", "diff", "--json", *both])
+        yield f"outputs/diff-{older}-{newer}.txt", _called(["workflow", "diff", *both])
 
 
 # --- A server ---------------------------------------------------------------------------------------------------------

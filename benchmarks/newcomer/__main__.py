@@ -4,10 +4,17 @@
 
 Each side gets a new virtual environment, an empty home and no cache, and runs its commands in a pseudo-terminal. For
 Penstock they come from the section "Try it" of the README, in an export of the last commit; for the others from their
-`commands.sh`. When asked, the terminal types `approve`. A side counts only if 180 was refunded at the end.
+`commands.sh`. Where a command asks, the terminal takes the default, and types `approve` where somebody has to decide. A
+side counts only if 180 was refunded at the end.
+
+Each side is adopted in the shortest way that its documentation shows. `penstock init` writes the project; what a peer's
+newcomer has to write is the programs in its folder here (`lines_to_write`). The peers come as built packages from the
+index; Penstock is built from its checkout first, which takes longer. With its process, FastMCP forgets its question.
+Those of Penstock and Temporal wait in a store.
 
 - commands_to_first_tool: commands up to that answer, those joined by `&&` counted one by one.
 - seconds_to_first_tool: the time on the clock, the installation included.
+- lines_to_write: lines of the programs that a newcomer writes before the first call, blank ones and comments left out.
 - packages, megabytes, help_ratio: as in `scripts/benchmark weight`.
 - readme_words: words of the README, code and tables included. prose_findings: see docs/generator/prose.py.
 
@@ -41,7 +48,8 @@ _ROOT: Final = Path(__file__).resolve().parents[2]
 _PEERS: Final = Path(__file__).resolve().parent
 _MEGABYTE: Final = 1 << 20
 _SECONDS_MAX: Final = 900.0
-_PROMPT: Final = re.compile(r"decline\]:|left out\):")
+_ANSWERS: Final = {"Template [approval]:": "", "decline]:": "approve", "left out):": ""}
+_PROMPT: Final = re.compile("|".join(map(re.escape, _ANSWERS)))
 _REFUNDED: Final = re.compile(r"""["']refunded["']: ?180""")
 _SHELL_BLOCK: Final = re.compile(r"^```sh\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 _TARGETS: Final = {
@@ -64,12 +72,14 @@ class Adoption:
     seconds: float | None
     packages: int
     megabytes: float
+    lines_to_write: int
 
     def figures(self) -> dict[str, Any]:
         """The figures under the names of the report."""
         return {
             "commands_to_first_tool": self.commands,
             "seconds_to_first_tool": None if self.seconds is None else round(self.seconds, 1),
+            "lines_to_write": self.lines_to_write,
             "packages": self.packages,
             "megabytes": self.megabytes,
         }
@@ -92,21 +102,29 @@ def adopt(commands: list[str], checkout: Path, scratch: Path) -> Adoption:
     seconds = time.monotonic() - began
     if not _REFUNDED.search(said):
         raise SystemExit(f"no refund of 180 was made:\n{said}")
-    return _adoption(commands, seconds, programs)
+    return _adoption(commands, seconds, programs, _count_lines(checkout))
 
 
 def adopt_without_call(commands: list[str], folder: Path, scratch: Path) -> Adoption:
     """Run only the installation; the rest needs a program that cannot be had here."""
     programs = _make_environment(scratch)
     _run_in_terminal(commands[0], folder, programs, scratch / "home")
-    return _adoption(commands, None, programs)
+    return _adoption(commands, None, programs, _count_lines(folder))
 
 
-def _adoption(commands: list[str], seconds: float | None, programs: Path) -> Adoption:
+def _count_lines(folder: Path) -> int:
+    """The lines of code of a peer's programs; none if the folder is no peer's."""
+    programs = folder.glob("*.py") if folder.parent == _PEERS else ()
+    lines = [line.strip() for path in programs for line in path.read_text(encoding="utf-8").splitlines()]
+    return sum(1 for line in lines if line and not line.startswith("#"))
+
+
+def _adoption(commands: list[str], seconds: float | None, programs: Path, lines_to_write: int) -> Adoption:
     sizes = installed_sizes(programs)
     return Adoption(
         commands=sum(len(command.split("&&")) for command in commands),
         seconds=seconds,
+        lines_to_write=lines_to_write,
         packages=len(sizes),
         megabytes=round(sum(cost.on_disk for cost in sizes) / _MEGABYTE, 1),
     )
@@ -119,7 +137,7 @@ def _make_environment(scratch: Path) -> Path:
 
 
 def _run_in_terminal(command: str, folder: Path, programs: Path, home: Path) -> str:
-    """Run a command line with an empty home; type `approve`, then nothing, where it asks. Return what it showed."""
+    """Run a command line with an empty home, and answer what it asks. Return what it showed."""
     kept = {name: value for name, value in os.environ.items() if name.startswith("PIP_") or name in {"LANG", "LC_ALL"}}
     environment = {
         **kept,
@@ -153,7 +171,7 @@ def _run_in_terminal(command: str, folder: Path, programs: Path, home: Path) -> 
 
 
 def _answer_questions(controller: int) -> str:
-    said, answered, answers = "", 0, ["approve"]
+    said, answered = "", 0
     ends = time.monotonic() + _SECONDS_MAX
     while True:
         if not select.select([controller], [], [], max(ends - time.monotonic(), 0))[0]:
@@ -165,10 +183,10 @@ def _answer_questions(controller: int) -> str:
         if not part:
             return said
         said += part.decode("utf-8", "replace")
-        asked = len(_PROMPT.findall(said))
-        while answered < asked:
-            os.write(controller, f"{answers.pop() if answers else ''}\n".encode())
-            answered += 1
+        asked = _PROMPT.findall(said)
+        for prompt in asked[answered:]:
+            os.write(controller, f"{_ANSWERS[prompt]}\n".encode())
+        answered = len(asked)
 
 
 def _export_commit(folder: Path) -> None:

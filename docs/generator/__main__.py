@@ -7,6 +7,7 @@ from pathlib import Path
 
 from docs.generator.floors import FLOOR_PAGES, with_pictures
 from docs.generator.pages import PAGES
+from docs.generator.promises import PROMISES_PAGE, read_figures, with_figures
 from docs.generator.sources import sources
 from docs.generator.transcripts import TRANSCRIPT_PAGES, refreshed
 
@@ -42,6 +43,7 @@ def _pages() -> Iterator[tuple[str, str]]:
         yield f"docs/{name}", render()
     for name in FLOOR_PAGES:
         yield name, with_pictures((ROOT / name).read_text(encoding="utf-8"))
+    yield PROMISES_PAGE, with_figures((ROOT / PROMISES_PAGE).read_text(encoding="utf-8"), read_figures())
     for name in TRANSCRIPT_PAGES:
         yield name, refreshed((ROOT / name).read_text(encoding="utf-8"))
 

@@ -1,12 +1,15 @@
 """The page about refusals: every reason code with its status on each wire, read from the tables."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 
+from docs.generator.error_examples import Example, every_example
 from docs.generator.markdown import code, page, prose, table
+from penstock.base.errors import Reason
 from penstock.cli.terminal.exits import EXIT_CODES
+from penstock.cli.terminal.hints import command_hint
 from penstock.client.errors import CLIENT_REASONS
 from penstock.operations.catalogue.errors import mapping_of
-from penstock.operations.catalogue.reasons import REASONS, Reason
+from penstock.operations.catalogue.reasons import LOCAL_FAMILIES, REASON_FAMILIES
 from penstock.rest.problems import PROBLEM_SCHEMA
 
 __all__ = ["errors_page"]
@@ -14,14 +17,15 @@ __all__ = ["errors_page"]
 
 def errors_page() -> str:
     """Every reason code."""
-    return page("Errors", "`operations/catalogue/reasons.py` and `operations/catalogue/errors.py`", _parts())
+    return page("Errors", "`operations/catalogue/reasons` and `operations/catalogue/errors.py`", _parts())
 
 
 def _parts() -> Iterator[str]:
     yield (
-        "A call that is refused says why with a code that stays the same: in the problem document of REST, in the "
-        "exception of the [Python client](../guides/python-client.md), in what a command prints with `--json`, and in "
-        "the audit trail. Branch on the code, show the text."
+        "Every refusal has a code, a message with the fact, and a hint with what to do. You find all three in the "
+        "problem document of REST, in the result of an MCP tool, in the exception of the "
+        "[Python client](../guides/python-client.md), and in the output of a command. Codes do not change between "
+        "versions; messages and hints may. Branch on the code, and show the text."
     )
     yield "## The problem document"
     properties = PROBLEM_SCHEMA["properties"]
@@ -36,16 +40,21 @@ def _parts() -> Iterator[str]:
         )
     yield "## Reasons"
     yield (
-        "`Status` is that of HTTP, `exit` that of a command, `JSON-RPC` that of MCP. `Class` is the exception in "
-        "`penstock.base.errors`; those of the client are its children."
+        "`Status` is the HTTP status, `exit` the exit code of a command, `JSON-RPC` the code over MCP. `Class` is the "
+        "exception in `penstock.base.errors`; those of the client derive from it. A call may have a more specific hint "
+        "than the remedy here. Below each table you see an example of each code as a command prints it; REST and MCP "
+        "name operations where a command names commands. Words in capitals stand for values."
     )
-    yield table(
-        ["Code", "Meaning", "Class", "Status", "Exit", "JSON-RPC"],
-        [_row(name, found) for name, found in REASONS.items()],
-    )
+    for title, family in REASON_FAMILIES.items():
+        yield from _family(title, family)
+    yield "## Reasons of single processes"
+    yield "Only a process that starts, a command or a page of the console reports these."
+    for title, family in LOCAL_FAMILIES.items():
+        yield from _family(title, family)
     yield "## Reasons of the client"
-    yield "These come from the Python client itself, when there is no answer to speak of."
-    yield table(["Code", "Meaning"], [[code(name), prose(meaning)] for name, meaning in CLIENT_REASONS.items()])
+    yield "These come from the Python client and the commands that use it, when there is no usable response."
+    yield table(["Code", "Meaning", "What to do"], [_row(name, found)[:3] for name, found in CLIENT_REASONS.items()])
+    yield from _examples(CLIENT_REASONS)
     yield "## Exit codes"
     yield table(["Exit code", "Meaning"], [[str(number), prose(meaning)] for number, meaning in EXIT_CODES.items()])
 
@@ -54,7 +63,32 @@ def _words(schema: object) -> str:
     return str(schema.get("description", "")) if isinstance(schema, dict) else ""
 
 
+def _family(title: str, family: Mapping[str, Reason]) -> Iterator[str]:
+    yield f"### {title}"
+    yield table(
+        ["Code", "Meaning", "What to do", "Class", "Status", "Exit", "JSON-RPC"],
+        [_row(name, found) for name, found in family.items()],
+    )
+    yield from _examples(family)
+
+
+def _examples(family: Mapping[str, Reason]) -> Iterator[str]:
+    """What a command prints for each code."""
+    examples = every_example()
+    lines = [
+        line for name, reason in family.items() if name in examples for line in _printed(name, reason, examples[name])
+    ]
+    if lines:
+        yield "\n".join(["```text", *lines, "```"])
+
+
+def _printed(name: str, reason: Reason, example: Example) -> Iterator[str]:
+    error = reason.kind(name, example.message, example.hint)
+    yield f"{name}: {error.message}"
+    yield f"  hint: {command_hint(error)}"
+
+
 def _row(name: str, reason: Reason) -> list[str]:
     mapping = mapping_of(reason.kind(name, ""))
     numbers = [str(mapping.status), str(mapping.exit_code), str(mapping.json_rpc)]
-    return [code(name), prose(reason.meaning), code(reason.kind.__name__), *numbers]
+    return [code(name), prose(reason.meaning), prose(reason.remedy), code(reason.kind.__name__), *numbers]

@@ -67,6 +67,7 @@ def events_page() -> str:
 
 
 def _parts() -> Iterator[str]:
+    yield "The events that a server sends: in the stream of a run, and to webhooks."
     yield "## Streams"
     yield (
         "`GET /api/v0/executions/{execution_id}/stream` follows an execution with server-sent events, from the "

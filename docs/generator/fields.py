@@ -42,7 +42,7 @@ def _nodes_parts() -> Iterator[str]:
     yield (
         "A node is one place in a workflow. Its `type` decides which fields it has; the fields stand beside `id` and "
         "`type`, or inside a `config` block. The guide "
-        f"{link('Writing workflows', '../guides/writing-workflows.md')} shows them at work.\n\n"
+        f"{link('Write a workflow', '../guides/writing-workflows.md')} shows them at work.\n\n"
         f"The types: {names}."
     )
     yield "## Fields of every node"

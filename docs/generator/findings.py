@@ -105,7 +105,7 @@ _GRAPH: Mapping[str, Note] = {
     "EXIT_IN_ROOT": Note("`$exit` stands where there is no body to leave.", "Name an `end` node."),
     "UNREACHABLE_NODE": Note("No path leads to the node.", "Name it as a successor somewhere, or remove it."),
     "DEAD_END": Note(
-        "Nothing follows a node of the root, and it is no end.", "Add an `end` node, or give it a `next`."
+        "Nothing follows a node of the root, and it is not an end.", "Add an `end` node, or give it a `next`."
     ),
     "NO_END": Note("No path reaches an end, so no run could complete.", "Add a node with `type: end`."),
     "END_IN_BODY": Note(

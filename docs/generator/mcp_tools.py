@@ -70,8 +70,8 @@ def _introduction(whole: ToolList, everyday: ToolList) -> Iterator[str]:
         f"{BYTES_PER_TOKEN} bytes each. A list that would have more than {limits.MCP_CATALOGUE_BYTES_MAX} bytes has "
         f"those of every day instead ({small['tools']} tools, {small['bytes']} bytes), the workflows that fit beside "
         "them, and three tools that find, describe and call the rest. Each list says in `_meta` "
-        "(`penstock/catalogue`) what it costs; `penstock mcp tools` shows it. [The guide](../guides/mcp.md) tells how "
-        "to choose other tools."
+        "(`penstock/catalogue`) what it costs; `penstock mcp tools` shows it. [A guide](../guides/mcp-expose.md) "
+        "shows how to choose other tools."
     )
 
 

@@ -31,7 +31,7 @@ _PAUSE_SECONDS: Final = 0.7  # before a command is typed
 _REST_SECONDS: Final = 6.0  # at the end, before it begins again
 _LINE_SECONDS_MAX: Final = 0.8  # a longer wait is shown as this
 _RUN_ID: Final = re.compile(r"r_[0-9A-Z]{26}")
-_LINE_UP: Final = re.compile(r"\x1b\[1A")
+_LINES_UP: Final = re.compile(r"\x1b\[(\d+)A")
 _ESCAPE: Final = re.compile(r"\x1b\[[0-9;?]*[B-Za-z]|\x1b[=>]|\x07")
 _MOMENT: Final = re.compile(r"\d{4}-\d\d-\d\dT[\d:.]+Z")
 _DURATION: Final = re.compile(r"\b\d+(?:\.\d+)?(?:ms| ms| s|s|m\d+s)(?: ago)?(?![\w])|\b\d\d:\d\d\b")
@@ -57,7 +57,7 @@ class Line:
 def session() -> list[Step]:
     """The first five minutes: a project, a call that waits, its approval, and the run that resumes."""
     return [
-        Step(command="penstock init shop && cd shop"),
+        Step(command="penstock init shop && cd shop", answers=(("[approval]:", ""),)),
         Step(command="penstock mcp call refund_order order_id=A-7 amount=180 --no-input"),
         Step(command="penstock runs list"),
         Step(command="penstock runs answer RUN", answers=(("decline]:", "approve"), ("left out):", ""))),
@@ -148,25 +148,29 @@ def _keep_last_drawing(shown: Iterable[tuple[str, float]]) -> list[tuple[str, fl
     """The lines that stay: a display that is drawn again moves up over its old lines first."""
     kept: list[tuple[str, float]] = []
     for text, at in shown:
-        for _ in _LINE_UP.findall(text):
+        for _ in range(sum(map(int, _LINES_UP.findall(text)))):
             kept.pop()
-        kept.append((_LINE_UP.sub("", text).rpartition("\r")[2].rstrip(), at))
+        kept.append((_LINES_UP.sub("", text).rpartition("\r")[2].rstrip(), at))
     return kept
 
 
 _CSS: Final = """text{font:14px ui-monospace,Menlo,Consolas,monospace;fill:#d5dbe3;white-space:pre}
-.c{fill:#fff;font-weight:600}.g{opacity:0;animation:s DURs infinite step-end}
-@media (prefers-reduced-motion:reduce){.g{opacity:1;animation:none}}"""
+.c{fill:#fff;font-weight:600}.g,.s{animation:s DURs infinite step-end}.s{transform:translateY(-ENDpx)}
+@media (prefers-reduced-motion:reduce){.g,.s{animation:none}}"""
 _ROW: Final = 19
+_ROWS: Final = 26
 _CHARACTER: Final = 8.43
 _EDGE: Final = 18
 
 
 def draw(lines: list[Line]) -> str:
-    """The recording as an SVG that plays in a page, without script. It shows everything if motion is not wanted."""
+    """The recording as an SVG that plays in a page, without script, and scrolls as a terminal does.
+
+    Without motion it shows how the session ends.
+    """
     whole = [(line, piece) for line in lines for piece in _wrap(line.text)]
     total = max(line.at for line in lines) + _REST_SECONDS
-    width, height = round(COLUMNS * _CHARACTER + 2 * _EDGE), len(whole) * _ROW + 2 * _EDGE + 22
+    width, height = round(COLUMNS * _CHARACTER + 2 * _EDGE), min(len(whole), _ROWS) * _ROW + 2 * _EDGE + 22
     rules, rows = [], []
     for number, (line, piece) in enumerate(whole):
         share = line.at / total * 100
@@ -175,7 +179,16 @@ def draw(lines: list[Line]) -> str:
         style = f"animation-name:k{number}"
         y = _EDGE + 22 + (number + 1) * _ROW - 5
         rows.append(f'<text class="{kind}" style="{style}" x="{_EDGE}" y="{y}">{html.escape(piece)}</text>')
-    css = _CSS.replace("DUR", f"{total:.1f}")
+    scrolled = max(len(whole) - _ROWS, 0) * _ROW
+    css = _CSS.replace("DUR", f"{total:.1f}").replace("END", str(scrolled))
+    moves = "".join(
+        f"{line.at / total * 100:.2f}%{{transform:translateY(-{(number + 1 - _ROWS) * _ROW}px)}}"
+        for number, (line, _) in enumerate(whole)
+        if number >= _ROWS
+    )
+    rules.append(f"@keyframes scroll{{0%{{transform:none}}{moves}99.9%{{transform:translateY(-{scrolled}px)}}}}")
+    top = _EDGE + 23
+    window = f'<clipPath id="w"><rect y="{top}" width="{width}" height="{height - top}"/></clipPath>'
     dots = "".join(
         f'<circle cx="{_EDGE + 4 + 18 * place}" cy="16" r="5.5" fill="{color}"/>'
         for place, color in enumerate(("#ff5f57", "#febc2e", "#28c840"))
@@ -185,8 +198,10 @@ def draw(lines: list[Line]) -> str:
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" width="{width}" role="img">',
             "<title>A terminal: a new project, a call that waits, its approval, and the run that resumes</title>",
             f"<style>{css}\n{''.join(rules)}</style>",
-            f'<rect width="{width}" height="{height}" rx="9" fill="#15202b"/>{dots}',
+            f'<rect width="{width}" height="{height}" rx="9" fill="#15202b"/>{dots}{window}',
+            '<g clip-path="url(#w)"><g class="s" style="animation-name:scroll">',
             *rows,
+            "</g></g>",
             "</svg>",
             "",
         ]

@@ -7,14 +7,24 @@ from docs.generator.client.views import result_types, view_schemas
 from docs.generator.markdown import anchor, code, link, page, prose, table
 from docs.generator.operations import catalogue, described_operations
 from penstock.base import limits
+from penstock.cli.operation_paths import command_of_operation
 from penstock.cli.operations.options import option_of
-from penstock.cli.operations.resources import RESOURCES, group_of
+from penstock.cli.tree.commands import find_row
 from penstock.client.operations import Operation, Parameter, method_name, resource_attribute
 from penstock.operations.catalogue.capability import Capability
 
 __all__ = ["rest_page"]
 
 _PLACES = {"path": "path", "query": "query", "header": "header", "body": "body"}
+# Resources that share a group of commands with others, or are called runs there.
+_RESOURCES = {
+    "approval": "Approvals: calls and questions that wait for a decision.",
+    "backup": "Backups that the server makes: make one, list them.",
+    "draft": "Drafts: calls that wait for approval.",
+    "execution": "Executions: the runs of workflows.",
+    "preflight": "Preflights: what a call would do, before you make it.",
+    "system": "The server itself.",
+}
 _KINDS = {"text": "text", "integer": "whole number", "map": "table of texts", "any": "any JSON"}
 
 
@@ -72,8 +82,11 @@ def _introduction() -> Iterator[str]:
 
 
 def _group_words(resource: str) -> str:
-    group = group_of(resource)
-    return prose(RESOURCES[group].help) if group is not None else ""
+    if resource in _RESOURCES:
+        return _RESOURCES[resource]
+    paths = (command_of_operation(item.name) for item in described_operations() if item.resource == resource)
+    group = find_row(next(path for path in paths if path is not None).rpartition(" ")[0])
+    return prose(group.help) if group is not None else ""
 
 
 def _operation(capability: Capability, operation: Operation) -> Iterator[str]:
@@ -91,10 +104,10 @@ def _operation(capability: Capability, operation: Operation) -> Iterator[str]:
     facts.append(f"**Scopes:** {scopes}.")
     if capability.errors:
         facts.append(f"**Refusals of its own:** {', '.join(map(code, capability.errors))}.")
-    group = group_of(operation.resource) or operation.resource
     method = f"client.{resource_attribute(operation.resource)}.{method_name(operation.action)}(…)"
-    command = f"penstock {group} {operation.action.replace('_', '-')}"
-    facts.append(f"**Command:** {code(command)}; **client:** {code(method)}.")
+    path = command_of_operation(operation.name)
+    command = "none" if path is None else code(f"penstock {path}")
+    facts.append(f"**Command:** {command}; **client:** {code(method)}.")
     yield "\n".join(f"- {fact}" for fact in facts)
 
 

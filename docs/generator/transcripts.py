@@ -19,16 +19,23 @@ __all__ = ["TRANSCRIPT_PAGES", "files_of", "refreshed"]
 ROOT = Path(__file__).parents[2]
 # Pages with transcripts, by their path from the root.
 TRANSCRIPT_PAGES = (
-    "docs/guides/agents.md",
+    "docs/guides/agent-sessions.md",
     "docs/guides/apis.md",
+    "docs/guides/audit-retention.md",
     "docs/guides/audit.md",
+    "docs/guides/errors-and-retries.md",
+    "docs/guides/evaluate-versions.md",
     "docs/guides/evaluate.md",
     "docs/guides/mcp-claude-desktop.md",
     "docs/guides/mcp-vscode.md",
     "docs/guides/mcp-windsurf.md",
     "docs/guides/mcp.md",
     "docs/guides/published-format.md",
+    "docs/guides/secrets.md",
+    "docs/guides/testing.md",
     "docs/guides/tools.md",
+    "docs/guides/upstream-changes.md",
+    "docs/guides/upstream-requests.md",
     "docs/guides/upstream-servers.md",
     "docs/guides/writing-workflows.md",
     "docs/tutorials/code-review.md",
@@ -60,7 +67,7 @@ def refreshed(text: str, commands: Path = Path(sys.executable).parent) -> str:
 
 
 def _drawing(path: str, folder: Path, commands: Path) -> str:
-    return _run(f"penstock graph {shlex.quote(path)}", folder, commands)
+    return _run(f"penstock workflow draw {shlex.quote(path)}", folder, commands)
 
 
 def _run_all(transcript: str, folder: Path, commands: Path) -> str:

@@ -42,20 +42,20 @@ sed 's/default: pay/default: pya/' "$REFUND" >mistake.yaml
 show 1 penstock validate mistake.yaml
 
 heading "3. A refund of 180 waits for a person."
-show 1 penstock simulate "$REFUND" --case 'large amounts wait for a support lead'
+show 1 penstock workflow simulate "$REFUND" --case 'large amounts wait for a support lead'
 
 heading "4. It is approved; the first payment times out, the second succeeds."
-show 0 penstock simulate "$REFUND" --case 'an approved refund is paid, also when the first try times out'
+show 0 penstock workflow simulate "$REFUND" --case 'an approved refund is paid, also when the first try times out'
 
 heading "5. When a later booking fails, the earlier ones are undone."
-show 1 penstock simulate examples/saga-booking.yaml --case 'without a hotel the flight is cancelled again'
+show 1 penstock workflow simulate examples/saga-booking.yaml --case 'without a hotel the flight is cancelled again'
 
 heading "6. The refund as a picture: Mermaid here, SVG with -o refund.svg."
-show 0 penstock graph "$REFUND" -o refund.mmd
+show 0 penstock workflow draw "$REFUND" -o refund.mmd
 sed '/classDef/,$d' refund.mmd
 
 heading "7. A new version is compared with the old one."
 sed 's/version: 1.4.0/version: 1.5.0/; s/exclusiveMinimum: 0/exclusiveMinimum: 0, maximum: 500/' "$REFUND" >next.yaml
-show 1 penstock diff "$REFUND" next.yaml
+show 1 penstock workflow diff "$REFUND" next.yaml
 
 heading "Go on with examples/README.md and docs/guides/writing-workflows.md."

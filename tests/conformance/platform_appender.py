@@ -11,6 +11,7 @@ import sys
 from pathlib import Path
 
 from penstock.runtime.ports.platform import Claimed
+from penstock.runtime.tables.call_records import append_audit
 from tests.conformance.platform_stores import SEAL, claim, claimed, entry, open_sqlite
 
 LANES = 4
@@ -23,7 +24,7 @@ async def main() -> None:
 
         async def live(lane: int) -> None:
             for number in range(lane, int(count), LANES):
-                await store.append_audit([entry(number, principal=name)], seal=SEAL)
+                await append_audit(store, [entry(number, principal=name)], seal=SEAL)
                 if await claimed(store, claim(f"key-{number}", digest=name)) == Claimed():
                     print(f"key-{number}", flush=True)
 

@@ -15,6 +15,7 @@ from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditQuery,
@@ -24,13 +25,16 @@ from penstock.runtime.ports.platform import (
     DeliveryRow,
     IdempotencyClaim,
     KeyRow,
-    PlatformStore,
     ResourceRow,
     Seal,
 )
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.api_keys import list_keys, read_key
+from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
+from penstock.runtime.tables.call_records import record_call
+from penstock.runtime.tables.deliveries import list_deliveries, list_due_deliveries, read_next_delivery_at
+from penstock.runtime.tables.resources import list_all_resources, read_mark
 from tests.conformance.stores import AT, run_bounded
 
 __all__ = [
@@ -65,34 +69,28 @@ def told(claim: IdempotencyClaim, answer: JsonObject) -> CallRecord:
     return CallRecord(claim=claim, answer=answer, stored=True)
 
 
-async def claimed(store: PlatformStore, claim: IdempotencyClaim) -> ClaimOutcome:
+async def claimed(store: Database, claim: IdempotencyClaim) -> ClaimOutcome:
     """Be the one call with a key."""
-    return await store.record_call(CallRecord(claim=claim))
+    return await record_call(store, CallRecord(claim=claim))
 
 
-async def completed(store: PlatformStore, claim: IdempotencyClaim, answer: JsonObject) -> ClaimOutcome:
+async def completed(store: Database, claim: IdempotencyClaim, answer: JsonObject) -> ClaimOutcome:
     """Keep the answer of a call that has its key."""
-    return await store.record_call(told(claim, answer))
+    return await record_call(store, told(claim, answer))
 
 
 @asynccontextmanager
-async def open_sqlite(path: Path) -> AsyncIterator[SqlitePlatformStore]:
+async def open_sqlite(path: Path) -> AsyncIterator[SqliteDatabase]:
     """A platform store in an SQLite file."""
     store = SqliteRunStore(path)
     await store.open()
     try:
-        yield SqlitePlatformStore(store.database)
+        yield store.database
     finally:
         await store.close()
 
 
-@asynccontextmanager
-async def _in_memory(folder: Path) -> AsyncIterator[MemoryPlatformStore]:
-    yield MemoryPlatformStore()
-
-
-PLATFORM_STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[PlatformStore]]] = {
-    "memory": _in_memory,
+PLATFORM_STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Database]]] = {
     "sqlite": lambda folder: open_sqlite(folder / "store.db"),
 }
 
@@ -181,32 +179,32 @@ def delivery(number: int = 0, **changes: Any) -> DeliveryRow:
     return replace(new, **changes)
 
 
-async def chain_of(store: PlatformStore, tenant: str = "acme") -> tuple[AuditRecord, ...]:
+async def chain_of(store: Database, tenant: str = "acme") -> tuple[AuditRecord, ...]:
     """All records of a tenant, oldest first, over all pages."""
     found: list[AuditRecord] = []
     while True:
         after = found[-1].seq if found else None
-        page = await store.audit(AuditQuery(tenant=tenant, after_seq=after, oldest_first=True, limit=1_000))
+        page = await list_audit(store, AuditQuery(tenant=tenant, after_seq=after, oldest_first=True, limit=1_000))
         found += page.records
         if not page.has_more:
             return tuple(found)
 
 
-async def verified(store: PlatformStore, tenant: str = "acme") -> ChainOutcome:
+async def verified(store: Database, tenant: str = "acme") -> ChainOutcome:
     """What a look at a whole chain gives."""
     return verify_chain(KEY, await chain_of(store, tenant), expected_previous=GENESIS_HASH)
 
 
-async def platform_contents(store: PlatformStore) -> dict[str, Any]:
+async def platform_contents(store: Database) -> dict[str, Any]:
     """Everything that a platform store holds, as far as anybody can see without changing it."""
-    keys = await store.keys(tenant=None, limit=1_000)
+    keys = await list_keys(store, tenant=None, limit=1_000)
     return {
         "keys": keys.rows,
-        "by_id": [await store.key(key.key_id) for key in keys.rows],
-        "chains": {tenant: await chain_of(store, tenant) for tenant in await store.audit_tenants()},
-        "resources": await store.all_resources("schema"),
-        "deliveries": (await store.deliveries("acme", limit=1_000)).rows,
-        "due": await store.due_deliveries(now=AT + 1_000_000, limit=1_000),
-        "next": await store.next_delivery_at(),
-        "mark": await store.mark("place"),
+        "by_id": [await read_key(store, key.key_id) for key in keys.rows],
+        "chains": {tenant: await chain_of(store, tenant) for tenant in await list_audit_tenants(store)},
+        "resources": await list_all_resources(store, "schema"),
+        "deliveries": (await list_deliveries(store, "acme", limit=1_000)).rows,
+        "due": await list_due_deliveries(store, now=AT + 1_000_000, limit=1_000),
+        "next": await read_next_delivery_at(store),
+        "mark": await read_mark(store, "place"),
     }

@@ -14,11 +14,15 @@ import pytest
 
 from penstock.base.errors import PenstockError
 from penstock.governance.audit.chain import ChainVerified
-from penstock.runtime.ports.platform import ANY_ETAG, PlatformStore
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import ANY_ETAG
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
+from penstock.runtime.tables.api_keys import put_key, replace_key, touch_keys
+from penstock.runtime.tables.audit.removal import forget_audit
+from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
+from penstock.runtime.tables.deliveries import add_deliveries, forget_deliveries, save_delivery
+from penstock.runtime.tables.resources import delete_resource, put_resource, put_resources, set_mark
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
@@ -39,44 +43,45 @@ from tests.thorough import IS_THOROUGH
 
 OTHER = claim("other", digest="digest-2")
 
-Operation = Callable[[PlatformStore], Awaitable[object]]
+Operation = Callable[[Database], Awaitable[object]]
 OPERATIONS: list[Operation] = [
-    lambda store: store.put_key(key_row()),
-    lambda store: store.put_key(key_row("bbbbbbbbbbbb", created_at=AT + 1)),
-    lambda store: store.replace_key(
+    lambda store: put_key(store, key_row()),
+    lambda store: put_key(store, key_row("bbbbbbbbbbbb", created_at=AT + 1)),
+    lambda store: replace_key(
+        store,
         key_row("bbbbbbbbbbbb", created_at=AT + 1, revoked_at=AT + 2),
         key_row("cccccccccccc", created_at=AT + 2, replaces="bbbbbbbbbbbb"),
     ),
-    lambda store: store.replace_key(key_row("bbbbbbbbbbbb"), key_row("dddddddddddd")),  # replaced already
-    lambda store: store.touch_keys({"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 2}),
-    lambda store: store.put_key(key_row(revoked_at=AT + 3)),
+    lambda store: replace_key(store, key_row("bbbbbbbbbbbb"), key_row("dddddddddddd")),  # replaced already
+    lambda store: touch_keys(store, {"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 2}),
+    lambda store: put_key(store, key_row(revoked_at=AT + 3)),
     lambda store: claimed(store, claim()),
     lambda store: claimed(store, claim(digest="digest-3")),  # in flight
     lambda store: claimed(store, OTHER),
     lambda store: completed(store, claim(), {"status": 200}),
     lambda store: claimed(store, claim(digest="digest-3")),  # finished
-    lambda store: store.release_call(OTHER),
+    lambda store: release_call(store, OTHER),
     lambda store: claimed(store, OTHER),
-    lambda store: store.put_resource(resource("third"), expected_etag=None, call=told(OTHER, {})),
-    lambda store: store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL),
-    lambda store: store.append_audit([entry(3, outcome="refused")], seal=SEAL),
-    lambda store: store.forget_audit(tenant="acme", before_seq=2, seal=SEAL),
-    lambda store: store.put_resource(resource(), expected_etag=None),
-    lambda store: store.put_resource(resource(etag="etag-2"), expected_etag="etag-1"),
-    lambda store: store.put_resource(resource(etag="etag-3"), expected_etag="etag-1"),  # changed
-    lambda store: store.put_resource(resource("second"), expected_etag=ANY_ETAG),
-    lambda store: store.put_resources([resource("second", etag="etag-2"), resource("fourth")]),
-    lambda store: store.delete_resource("acme", "schema", "refund", expected_etag="etag-2"),
-    lambda store: store.add_deliveries([delivery(0), delivery(1), delivery(0), delivery(2, state="dead")]),
-    lambda store: store.save_delivery(delivery(0, state="delivered", next_at=None, attempts=1)),
-    lambda store: store.forget_deliveries(before=AT + 1, limit=1),
-    lambda store: store.set_mark("place", {"seq": 1}),
-    lambda store: store.set_mark("place", {"seq": 2}),
-    lambda store: store.forget_calls(now=AT + 60_001, limit=5),
+    lambda store: put_resource(store, resource("third"), expected_etag=None, call=told(OTHER, {})),
+    lambda store: append_audit(store, [entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL),
+    lambda store: append_audit(store, [entry(3, outcome="refused")], seal=SEAL),
+    lambda store: forget_audit(store, tenant="acme", before_seq=2, seal=SEAL),
+    lambda store: put_resource(store, resource(), expected_etag=None),
+    lambda store: put_resource(store, resource(etag="etag-2"), expected_etag="etag-1"),
+    lambda store: put_resource(store, resource(etag="etag-3"), expected_etag="etag-1"),  # changed
+    lambda store: put_resource(store, resource("second"), expected_etag=ANY_ETAG),
+    lambda store: put_resources(store, [resource("second", etag="etag-2"), resource("fourth")]),
+    lambda store: delete_resource(store, "acme", "schema", "refund", expected_etag="etag-2"),
+    lambda store: add_deliveries(store, [delivery(0), delivery(1), delivery(0), delivery(2, state="dead")]),
+    lambda store: save_delivery(store, delivery(0, state="delivered", next_at=None, attempts=1)),
+    lambda store: forget_deliveries(store, before=AT + 1, limit=1),
+    lambda store: set_mark(store, "place", {"seq": 1}),
+    lambda store: set_mark(store, "place", {"seq": 2}),
+    lambda store: forget_calls(store, now=AT + 60_001, limit=5),
 ]
 
 
-async def reference(store: PlatformStore) -> tuple[list[Any], list[Any]]:
+async def reference(store: Database) -> tuple[list[Any], list[Any]]:
     """What every operation gives, and what the store holds after it, when nothing fails."""
     given: list[Any] = []
     held = [await platform_contents(store)]
@@ -86,7 +91,7 @@ async def reference(store: PlatformStore) -> tuple[list[Any], list[Any]]:
     return given, held
 
 
-async def with_a_failure(store: PlatformStore, fault: Fault, given: list[Any], held: list[Any]) -> int:
+async def with_a_failure(store: Database, fault: Fault, given: list[Any], held: list[Any]) -> int:
     """Run the scenario with an armed fault, which is over when an operation has failed; how many have."""
     failed = 0
     for number, operation in enumerate(OPERATIONS):
@@ -101,23 +106,6 @@ async def with_a_failure(store: PlatformStore, fault: Fault, given: list[Any], h
         assert outcome == given[number]
     assert await platform_contents(store) == held[-1]
     return failed
-
-
-def test_a_memory_platform_store_survives_the_failure_of_any_write() -> None:
-    async def scenario() -> None:
-        given, held = await reference(MemoryPlatformStore())
-        fault = Fault()
-
-        def before_write(operation: str) -> None:
-            if fault.strikes():
-                raise OSError(operation)
-
-        for number in range(1, len(OPERATIONS) + 1):
-            fault.arm(number)
-            store = MemoryPlatformStore(before_write=before_write)
-            assert await with_a_failure(store, fault, given, held) == 1
-
-    run_bounded(scenario())
 
 
 @pytest.fixture
@@ -173,7 +161,7 @@ def test_an_sqlite_platform_store_survives_the_failure_of_any_statement(
         await store.close()
         store = SqliteRunStore(copied(tmp_path, "reference"), synchronous="OFF")
         await store.open()
-        given, held = await reference(SqlitePlatformStore(store.database))
+        given, held = await reference(store.database)
         await store.close()
         number = 1 - step_size
         while number < 1 or fault.fired:
@@ -181,7 +169,7 @@ def test_an_sqlite_platform_store_survives_the_failure_of_any_statement(
             store = SqliteRunStore(copied(tmp_path, str(number)), synchronous="OFF")
             await store.open()
             fault.arm(number, times=times)
-            failed = await with_a_failure(SqlitePlatformStore(store.database), fault, given, held)
+            failed = await with_a_failure(store.database, fault, given, held)
             assert failed == fault.fired if times == 1_000 else failed <= fault.fired
             fault.remaining = 0
             await store.close()
@@ -198,11 +186,11 @@ def test_of_many_appends_in_one_commit_those_that_failed_are_not_in_the_chain(
     async def scenario() -> None:
         store = SqliteRunStore(tmp_path / "store.db", synchronous="OFF")
         await store.open()
-        platform = SqlitePlatformStore(store.database)
+        platform = store.database
         kept = failed = 0
         monkeypatch.setattr(fault, "strikes", lambda: chance.random() < 0.1)
         for _ in range(60):
-            appends = (platform.append_audit([entry(0), entry(1)], seal=SEAL) for _ in range(8))
+            appends = (append_audit(platform, [entry(0), entry(1)], seal=SEAL) for _ in range(8))
             outcomes = await asyncio.gather(*appends, return_exceptions=True)
             assert all(outcome is None or isinstance(outcome, PenstockError) for outcome in outcomes)
             kept += 2 * outcomes.count(None)

@@ -1,4 +1,4 @@
-"""What every platform store does: the contract of the `PlatformStore` port, one fact at a time."""
+"""What every platform store does: the contract of the `Database` port, one fact at a time."""
 
 import asyncio
 import random
@@ -13,6 +13,7 @@ from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.audit.chain import GENESIS_HASH, ChainBroken, ChainSeal, ChainVerified, verify_chain
 from penstock.governance.audit.leaves import entry_fields, leaf_hash
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import (
     ANY_ETAG,
     AuditEntry,
@@ -27,11 +28,34 @@ from penstock.runtime.ports.platform import (
     KeyNotReplaced,
     KeyReplaced,
     KeyRow,
-    PlatformStore,
     ResourceChanged,
     ResourceDeleted,
     ResourcePut,
     ResourceRow,
+)
+from penstock.runtime.ports.topics import TOPIC_OF_KIND, Topic
+from penstock.runtime.tables.api_keys import list_keys, put_key, read_key, replace_key, touch_keys
+from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
+from penstock.runtime.tables.audit.removal import forget_audit, list_removed_audit, redact_audit
+from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
+from penstock.runtime.tables.deliveries import (
+    add_deliveries,
+    forget_deliveries,
+    list_deliveries,
+    list_due_deliveries,
+    read_delivery,
+    read_next_delivery_at,
+    save_delivery,
+)
+from penstock.runtime.tables.resources import (
+    delete_resource,
+    list_all_resources,
+    list_resources,
+    put_resource,
+    put_resources,
+    read_mark,
+    read_resource,
+    set_mark,
 )
 from tests.conformance.platform_stores import (
     AT,
@@ -63,7 +87,7 @@ AWKWARD: JsonObject = {
 
 
 @on_every_platform_store
-async def test_a_key_is_read_back_as_it_was_written(store: PlatformStore) -> None:
+async def test_a_key_is_read_back_as_it_was_written(store: Database) -> None:
     full = key_row(
         "bbbbbbbbbbbb",
         name="Müllers Rechner",
@@ -75,53 +99,53 @@ async def test_a_key_is_read_back_as_it_was_written(store: PlatformStore) -> Non
         toolset="workflows",
         replaces="aaaaaaaaaaaa",
     )
-    await store.put_key(key_row())
-    await store.put_key(full)
-    assert await store.key("aaaaaaaaaaaa") == key_row()
-    assert await store.key("bbbbbbbbbbbb") == full
-    assert await store.key("cccccccccccc") is None
-    assert await store.key("\ud800") is None
+    await put_key(store, key_row())
+    await put_key(store, full)
+    assert await read_key(store, "aaaaaaaaaaaa") == key_row()
+    assert await read_key(store, "bbbbbbbbbbbb") == full
+    assert await read_key(store, "cccccccccccc") is None
+    assert await read_key(store, "\ud800") is None
 
 
 @on_every_platform_store
-async def test_a_key_is_changed_and_the_others_are_not(store: PlatformStore) -> None:
-    await store.put_key(key_row())
-    await store.put_key(key_row("bbbbbbbbbbbb"))
+async def test_a_key_is_changed_and_the_others_are_not(store: Database) -> None:
+    await put_key(store, key_row())
+    await put_key(store, key_row("bbbbbbbbbbbb"))
     changed = key_row(name="other", scopes=(), expires_at=AT + 5, revoked_at=AT + 6)
-    await store.put_key(changed)
-    assert await store.key("aaaaaaaaaaaa") == changed
-    assert await store.key("bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb")
+    await put_key(store, changed)
+    assert await read_key(store, "aaaaaaaaaaaa") == changed
+    assert await read_key(store, "bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb")
 
 
 @on_every_platform_store
-async def test_whoever_writes_an_old_key_back_undoes_neither_a_revocation_nor_a_use(store: PlatformStore) -> None:
-    await store.put_key(key_row())
-    await store.touch_keys({"aaaaaaaaaaaa": AT + 7})
-    await store.put_key(key_row(revoked_at=AT + 9))
-    await store.put_key(key_row(name="renamed"))
-    assert await store.key("aaaaaaaaaaaa") == key_row(name="renamed", revoked_at=AT + 9, last_used_at=AT + 7)
-    await store.put_key(key_row(revoked_at=AT + 11, last_used_at=AT + 8))
-    assert await store.key("aaaaaaaaaaaa") == key_row(revoked_at=AT + 9, last_used_at=AT + 8)
+async def test_whoever_writes_an_old_key_back_undoes_neither_a_revocation_nor_a_use(store: Database) -> None:
+    await put_key(store, key_row())
+    await touch_keys(store, {"aaaaaaaaaaaa": AT + 7})
+    await put_key(store, key_row(revoked_at=AT + 9))
+    await put_key(store, key_row(name="renamed"))
+    assert await read_key(store, "aaaaaaaaaaaa") == key_row(name="renamed", revoked_at=AT + 9, last_used_at=AT + 7)
+    await put_key(store, key_row(revoked_at=AT + 11, last_used_at=AT + 8))
+    assert await read_key(store, "aaaaaaaaaaaa") == key_row(revoked_at=AT + 9, last_used_at=AT + 8)
 
 
 @on_every_platform_store
-async def test_the_last_use_of_keys_is_noted_and_never_goes_back(store: PlatformStore) -> None:
-    await store.put_key(key_row())
-    await store.put_key(key_row("bbbbbbbbbbbb", last_used_at=AT + 5))
-    await store.touch_keys({})
-    await store.touch_keys({"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 4, "unknown": AT + 9})
-    assert await store.key("aaaaaaaaaaaa") == key_row(last_used_at=AT + 1)
-    assert await store.key("bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb", last_used_at=AT + 5)
-    assert await store.key("unknown") is None
-    await store.touch_keys({"aaaaaaaaaaaa": AT + 3, "bbbbbbbbbbbb": AT + 6})
-    assert [key.last_used_at for key in (await store.keys(tenant=None, limit=9)).rows] == [AT + 6, AT + 3]
+async def test_the_last_use_of_keys_is_noted_and_never_goes_back(store: Database) -> None:
+    await put_key(store, key_row())
+    await put_key(store, key_row("bbbbbbbbbbbb", last_used_at=AT + 5))
+    await touch_keys(store, {})
+    await touch_keys(store, {"aaaaaaaaaaaa": AT + 1, "bbbbbbbbbbbb": AT + 4, "unknown": AT + 9})
+    assert await read_key(store, "aaaaaaaaaaaa") == key_row(last_used_at=AT + 1)
+    assert await read_key(store, "bbbbbbbbbbbb") == key_row("bbbbbbbbbbbb", last_used_at=AT + 5)
+    assert await read_key(store, "unknown") is None
+    await touch_keys(store, {"aaaaaaaaaaaa": AT + 3, "bbbbbbbbbbbb": AT + 6})
+    assert [key.last_used_at for key in (await list_keys(store, tenant=None, limit=9)).rows] == [AT + 6, AT + 3]
 
 
-async def listed_keys(store: PlatformStore, *, tenant: str | None, limit: int) -> list[KeyRow]:
+async def listed_keys(store: Database, *, tenant: str | None, limit: int) -> list[KeyRow]:
     found: list[KeyRow] = []
     cursor: str | None = None
     while True:
-        page = await store.keys(tenant=tenant, limit=limit, cursor=cursor)
+        page = await list_keys(store, tenant=tenant, limit=limit, cursor=cursor)
         assert 0 < len(page.rows) <= limit
         found += page.rows
         if page.next_cursor is None:
@@ -130,30 +154,30 @@ async def listed_keys(store: PlatformStore, *, tenant: str | None, limit: int) -
 
 
 @on_every_platform_store
-async def test_keys_are_listed_newest_first_in_pages_of_any_size(store: PlatformStore) -> None:
+async def test_keys_are_listed_newest_first_in_pages_of_any_size(store: Database) -> None:
     made = [key_row(f"key{number:09}", tenant=f"t{number % 2}", created_at=AT + number // 3) for number in range(10)]
     for key in random.Random(5).sample(made, len(made)):
-        await store.put_key(key)
+        await put_key(store, key)
     newest_first = made[::-1]
     for limit in (1, 2, 3, 10, 50, limits.PLATFORM_PAGE_MAX + 1):
         assert await listed_keys(store, tenant=None, limit=limit) == newest_first
         assert await listed_keys(store, tenant="t1", limit=limit) == [key for key in newest_first if key.tenant == "t1"]
-    assert (await store.keys(tenant="nobody", limit=5)).rows == ()
+    assert (await list_keys(store, tenant="nobody", limit=5)).rows == ()
     some = (made[7].key_id, "nobody's", made[2].key_id, made[2].key_id)
-    assert (await store.keys(tenant=None, limit=5, ids=some)).rows == (made[7], made[2])
-    assert (await store.keys(tenant="t1", limit=5, ids=some)).rows == (made[7],)
-    assert (await store.keys(tenant=None, limit=5, ids=())).rows == ()
+    assert (await list_keys(store, tenant=None, limit=5, ids=some)).rows == (made[7], made[2])
+    assert (await list_keys(store, tenant="t1", limit=5, ids=some)).rows == (made[7],)
+    assert (await list_keys(store, tenant=None, limit=5, ids=())).rows == ()
 
 
 @on_every_platform_store
-async def test_keys_that_come_meanwhile_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
+async def test_keys_that_come_meanwhile_neither_repeat_nor_hide_others(store: Database) -> None:
     for number in range(4):
-        await store.put_key(key_row(f"key{number}", created_at=AT + number))
-    first = await store.keys(tenant="acme", limit=2)
-    await store.put_key(key_row("newer", created_at=AT + 9))
-    await store.put_key(key_row("older", created_at=AT - 9))
-    await store.put_key(key_row("key2", created_at=AT + 2, name="changed"))
-    second = await store.keys(tenant="acme", limit=9, cursor=first.next_cursor)
+        await put_key(store, key_row(f"key{number}", created_at=AT + number))
+    first = await list_keys(store, tenant="acme", limit=2)
+    await put_key(store, key_row("newer", created_at=AT + 9))
+    await put_key(store, key_row("older", created_at=AT - 9))
+    await put_key(store, key_row("key2", created_at=AT + 2, name="changed"))
+    second = await list_keys(store, tenant="acme", limit=9, cursor=first.next_cursor)
     assert [key.key_id for key in first.rows + second.rows] == ["key3", "key2", "key1", "key0", "older"]
 
 
@@ -161,7 +185,7 @@ async def test_keys_that_come_meanwhile_neither_repeat_nor_hide_others(store: Pl
 
 
 @on_every_platform_store
-async def test_the_first_call_with_a_key_goes_on_and_the_next_hears_of_it(store: PlatformStore) -> None:
+async def test_the_first_call_with_a_key_goes_on_and_the_next_hears_of_it(store: Database) -> None:
     assert await claimed(store, claim()) == Claimed()
     again = claim(now=AT + 5, digest="digest-2")
     assert await claimed(store, again) == InFlight("digest-1", AT + 60_000)
@@ -172,7 +196,7 @@ async def test_the_first_call_with_a_key_goes_on_and_the_next_hears_of_it(store:
 
 
 @on_every_platform_store
-async def test_a_call_is_known_by_tenant_principal_operation_and_key_together(store: PlatformStore) -> None:
+async def test_a_call_is_known_by_tenant_principal_operation_and_key_together(store: Database) -> None:
     assert await claimed(store, claim()) == Claimed()
     for change in ({"tenant": "other"}, {"principal": "other"}, {"operation": "other"}, {"key": "other"}):
         assert await claimed(store, replace(claim(), **change)) == Claimed()
@@ -180,23 +204,23 @@ async def test_a_call_is_known_by_tenant_principal_operation_and_key_together(st
 
 
 @on_every_platform_store
-async def test_a_released_key_can_be_used_again(store: PlatformStore) -> None:
+async def test_a_released_key_can_be_used_again(store: Database) -> None:
     await claimed(store, claim())
-    await store.release_call(claim())
+    await release_call(store, claim())
     assert await claimed(store, claim(digest="digest-2")) == Claimed()
     assert await claimed(store, claim()) == InFlight("digest-2", AT + 60_000)
 
 
 @on_every_platform_store
-async def test_an_answer_is_not_released(store: PlatformStore) -> None:
+async def test_an_answer_is_not_released(store: Database) -> None:
     await claimed(store, claim())
     await completed(store, claim(), {"status": 200})
-    await store.release_call(claim())
+    await release_call(store, claim())
     assert await claimed(store, claim()) == Finished("digest-1", {"status": 200})
 
 
 @on_every_platform_store
-async def test_an_answer_is_kept_until_its_time_and_not_longer(store: PlatformStore) -> None:
+async def test_an_answer_is_kept_until_its_time_and_not_longer(store: Database) -> None:
     first = claim()
     await claimed(store, first)
     await completed(store, first, {"status": 200})
@@ -205,7 +229,7 @@ async def test_an_answer_is_kept_until_its_time_and_not_longer(store: PlatformSt
 
 
 @on_every_platform_store
-async def test_a_call_whose_process_died_can_be_made_again_after_its_time(store: PlatformStore) -> None:
+async def test_a_call_whose_process_died_can_be_made_again_after_its_time(store: Database) -> None:
     first = claim()
     await claimed(store, first)
     assert await claimed(store, claim(now=first.in_flight_until)) == InFlight("digest-1", first.in_flight_until)
@@ -213,26 +237,26 @@ async def test_a_call_whose_process_died_can_be_made_again_after_its_time(store:
     assert await claimed(store, second) == Claimed()
     # The first was not dead but slow: what it says now concerns a claim that it no longer has.
     await completed(store, first, {"by": "first"})
-    await store.release_call(first)
+    await release_call(store, first)
     assert await claimed(store, second) == InFlight("digest-2", second.in_flight_until)
     await completed(store, second, {"by": "second"})
     await completed(store, first, {"by": "first"})
-    await store.release_call(first)
+    await release_call(store, first)
     assert await claimed(store, second) == Finished("digest-2", {"by": "second"})
 
 
 @on_every_platform_store
-async def test_a_slow_call_that_was_forgotten_still_leaves_its_answer(store: PlatformStore) -> None:
+async def test_a_slow_call_that_was_forgotten_still_leaves_its_answer(store: Database) -> None:
     first = claim()
     await claimed(store, first)
-    assert await store.forget_calls(now=first.in_flight_until + 1, limit=10) == 0
-    assert await store.forget_calls(now=first.in_flight_until + 1 + limits.IDEMPOTENCY_UNANSWERED_MS, limit=10) == 1
+    assert await forget_calls(store, now=first.in_flight_until + 1, limit=10) == 0
+    assert await forget_calls(store, now=first.in_flight_until + 1 + limits.IDEMPOTENCY_UNANSWERED_MS, limit=10) == 1
     await completed(store, first, {"by": "first"})
     assert await claimed(store, claim(now=first.in_flight_until + 2)) == Finished("digest-1", {"by": "first"})
 
 
 @on_every_platform_store
-async def test_what_is_past_its_time_is_forgotten_in_pieces(store: PlatformStore) -> None:
+async def test_what_is_past_its_time_is_forgotten_in_pieces(store: Database) -> None:
     for number in range(5):
         one = claim(f"key-{number}", now=AT + number)
         await claimed(store, one)
@@ -240,12 +264,12 @@ async def test_what_is_past_its_time_is_forgotten_in_pieces(store: PlatformStore
             await completed(store, one, {"number": number})
     answers_over = AT + 86_400_004
     # Claims without an answer say that a process died: they are known for a day longer.
-    assert await store.forget_calls(now=AT + 60_005, limit=10) == 0
-    assert await store.forget_calls(now=answers_over, limit=1) == 1
-    assert await store.forget_calls(now=answers_over, limit=10) == 1
-    assert await store.forget_calls(now=answers_over, limit=10) == 0
+    assert await forget_calls(store, now=AT + 60_005, limit=10) == 0
+    assert await forget_calls(store, now=answers_over, limit=1) == 1
+    assert await forget_calls(store, now=answers_over, limit=10) == 1
+    assert await forget_calls(store, now=answers_over, limit=10) == 0
     assert await claimed(store, claim("key-4", now=AT + 5)) == InFlight("digest-1", AT + 60_004)
-    assert await store.forget_calls(now=AT + 200_000_000, limit=10) == 3
+    assert await forget_calls(store, now=AT + 200_000_000, limit=10) == 3
 
 
 def made(one: IdempotencyClaim, answer: str = "made") -> CallRecord:
@@ -253,42 +277,42 @@ def made(one: IdempotencyClaim, answer: str = "made") -> CallRecord:
 
 
 @on_every_platform_store
-async def test_a_change_and_its_answer_are_kept_together(store: PlatformStore) -> None:
+async def test_a_change_and_its_answer_are_kept_together(store: Database) -> None:
     names = ("key", "put", "deleted", "replaced")
     key, put, deleted, replaced = (claim(name) for name in names)
     for one in (key, put, deleted, replaced):
         assert await claimed(store, one) == Claimed()
-    await store.put_key(key_row(), call=made(key))
-    await store.put_resource(resource(), expected_etag=None, call=made(put))
-    await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG, call=made(deleted))
+    await put_key(store, key_row(), call=made(key))
+    await put_resource(store, resource(), expected_etag=None, call=made(put))
+    await delete_resource(store, "acme", "schema", "refund", expected_etag=ANY_ETAG, call=made(deleted))
     successor = key_row("bbbbbbbbbbbb", replaces="aaaaaaaaaaaa")
-    assert await store.replace_key(key_row(revoked_at=AT), successor, call=made(replaced)) == KeyReplaced()
+    assert await replace_key(store, key_row(revoked_at=AT), successor, call=made(replaced)) == KeyReplaced()
     for name in names:
         assert await claimed(store, claim(name, now=AT + 1)) == Finished("digest-1", {"value": "made"})
 
 
 @on_every_platform_store
-async def test_a_change_that_is_not_made_keeps_no_answer(store: PlatformStore) -> None:
-    await store.put_resource(resource(), expected_etag=None)
+async def test_a_change_that_is_not_made_keeps_no_answer(store: Database) -> None:
+    await put_resource(store, resource(), expected_etag=None)
     await claimed(store, claim())
     given = made(claim())
-    assert isinstance(await store.put_resource(resource(), expected_etag=None, call=given), ResourceChanged)
-    gone = await store.delete_resource("acme", "schema", "nothing", expected_etag=ANY_ETAG, call=given)
+    assert isinstance(await put_resource(store, resource(), expected_etag=None, call=given), ResourceChanged)
+    gone = await delete_resource(store, "acme", "schema", "nothing", expected_etag=ANY_ETAG, call=given)
     assert isinstance(gone, ResourceChanged)
-    assert await store.replace_key(key_row(), key_row("bbbbbbbbbbbb"), call=given) == KeyNotReplaced(None)
+    assert await replace_key(store, key_row(), key_row("bbbbbbbbbbbb"), call=given) == KeyNotReplaced(None)
     assert isinstance(await claimed(store, claim(now=AT + 1)), InFlight)
 
 
 @on_every_platform_store
-async def test_a_call_that_lost_its_claim_makes_no_change(store: PlatformStore) -> None:
+async def test_a_call_that_lost_its_claim_makes_no_change(store: Database) -> None:
     slow = claim()
     await claimed(store, slow)
     faster = claim(now=slow.in_flight_until + 1)
     assert await claimed(store, faster) == Claimed()
     for answered in (False, True):
         changes = (
-            store.put_key(key_row(), call=made(slow)),
-            store.put_resource(resource(), expected_etag=None, call=made(slow)),
+            put_key(store, key_row(), call=made(slow)),
+            put_resource(store, resource(), expected_etag=None, call=made(slow)),
         )
         for change in changes:
             with pytest.raises(Conflict) as refused:
@@ -296,27 +320,27 @@ async def test_a_call_that_lost_its_claim_makes_no_change(store: PlatformStore) 
             assert refused.value.code == "IDEMPOTENCY_IN_FLIGHT"
         if not answered:
             await completed(store, faster, {"value": "faster"})
-    assert await store.key("aaaaaaaaaaaa") is None
-    assert await store.resource("acme", "schema", "refund") is None
+    assert await read_key(store, "aaaaaaaaaaaa") is None
+    assert await read_resource(store, "acme", "schema", "refund") is None
 
 
 @on_every_platform_store
-async def test_a_key_is_replaced_once(store: PlatformStore) -> None:
-    await store.put_key(key_row())
+async def test_a_key_is_replaced_once(store: Database) -> None:
+    await put_key(store, key_row())
     ended = key_row(revoked_at=AT + 1)
     successors = [key_row(name * 12, replaces="aaaaaaaaaaaa") for name in "bcdef"]
-    outcomes = await asyncio.gather(*(store.replace_key(ended, successor) for successor in successors))
+    outcomes = await asyncio.gather(*(replace_key(store, ended, successor) for successor in successors))
     assert outcomes.count(KeyReplaced()) == 1
     made = successors[outcomes.index(KeyReplaced())].key_id
     assert set(outcomes) == {KeyReplaced(), KeyNotReplaced(made)}
-    assert {row.key_id for row in (await store.keys(tenant="acme", limit=10)).rows} == {"aaaaaaaaaaaa", made}
-    await store.put_key(key_row("gggggggggggg", revoked_at=AT))
+    assert {row.key_id for row in (await list_keys(store, tenant="acme", limit=10)).rows} == {"aaaaaaaaaaaa", made}
+    await put_key(store, key_row("gggggggggggg", revoked_at=AT))
     late = key_row("hhhhhhhhhhhh", replaces="gggggggggggg")
-    assert await store.replace_key(key_row("gggggggggggg"), late) == KeyNotReplaced(None)
+    assert await replace_key(store, key_row("gggggggggggg"), late) == KeyNotReplaced(None)
 
 
 @on_every_platform_store
-async def test_of_many_calls_at_once_one_goes_on(store: PlatformStore) -> None:
+async def test_of_many_calls_at_once_one_goes_on(store: Database) -> None:
     claims = [claim(digest=f"digest-{number}") for number in range(30)]
     outcomes = await asyncio.gather(*(claimed(store, one) for one in claims))
     assert outcomes.count(Claimed()) == 1
@@ -329,10 +353,10 @@ async def test_of_many_calls_at_once_one_goes_on(store: PlatformStore) -> None:
 
 
 @on_every_platform_store
-async def test_entries_become_a_chain_for_each_tenant(store: PlatformStore) -> None:
-    await store.append_audit([entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL)
-    await store.append_audit([entry(3, tenant="other")], seal=SEAL)
-    await store.append_audit([], seal=SEAL)
+async def test_entries_become_a_chain_for_each_tenant(store: Database) -> None:
+    await append_audit(store, [entry(0), entry(1, tenant="other"), entry(2)], seal=SEAL)
+    await append_audit(store, [entry(3, tenant="other")], seal=SEAL)
+    await append_audit(store, [], seal=SEAL)
     chain = await chain_of(store)
     assert [record.seq for record in chain] == [1, 2]
     assert [record.entry for record in chain] == [entry(0), entry(2)]
@@ -343,12 +367,12 @@ async def test_entries_become_a_chain_for_each_tenant(store: PlatformStore) -> N
         entry(1, tenant="other"),
         entry(3, tenant="other"),
     ]
-    assert await store.audit_tenants() == ("acme", "other")
+    assert await list_audit_tenants(store) == ("acme", "other")
     assert await chain_of(store, "nobody") == ()
 
 
 @on_every_platform_store
-async def test_every_field_of_an_entry_is_kept(store: PlatformStore) -> None:
+async def test_every_field_of_an_entry_is_kept(store: Database) -> None:
     bare = AuditEntry(at=0, tenant="acme", principal="", surface="", operation="", outcome="failed")
     full = entry(
         outcome="refused",
@@ -359,16 +383,16 @@ async def test_every_field_of_an_entry_is_kept(store: PlatformStore) -> None:
         count=17,
         details=AWKWARD,
     )
-    await store.append_audit([bare, full], seal=SEAL)
+    await append_audit(store, [bare, full], seal=SEAL)
     assert [record.entry for record in await chain_of(store)] == [bare, full]
     assert isinstance(await verified(store), ChainVerified)
 
 
 @on_every_platform_store
-async def test_many_appends_at_once_give_one_unbroken_chain(store: PlatformStore) -> None:
+async def test_many_appends_at_once_give_one_unbroken_chain(store: Database) -> None:
     appends = [[entry(number * 10 + index) for index in range(number % 4 + 1)] for number in range(60)]
     appends.append([entry(1_000 + number) for number in range(300)])
-    await asyncio.gather(*(store.append_audit(entries, seal=SEAL) for entries in appends))
+    await asyncio.gather(*(append_audit(store, entries, seal=SEAL) for entries in appends))
     count = sum(map(len, appends))
     outcome = await verified(store)
     assert isinstance(outcome, ChainVerified)
@@ -380,38 +404,38 @@ async def test_many_appends_at_once_give_one_unbroken_chain(store: PlatformStore
 
 
 @on_every_platform_store
-async def test_an_entry_that_cannot_be_sealed_keeps_out_what_came_with_it(store: PlatformStore) -> None:
+async def test_an_entry_that_cannot_be_sealed_keeps_out_what_came_with_it(store: Database) -> None:
     class RefusesTheThird(ChainSeal, frozen=True):
         def __call__(self, previous_hash: str, seq: int, entry: Any) -> str:
             if seq == 3:
                 raise ValueError("no seal for this")
             return SEAL(previous_hash, seq, entry)
 
-    await store.append_audit([entry(0)], seal=SEAL)
+    await append_audit(store, [entry(0)], seal=SEAL)
     with pytest.raises(ValueError, match="no seal for this"):
-        await store.append_audit([entry(1), entry(2), entry(3, tenant="other")], seal=RefusesTheThird(KEY))
+        await append_audit(store, [entry(1), entry(2), entry(3, tenant="other")], seal=RefusesTheThird(KEY))
     assert [record.entry for record in await chain_of(store)] == [entry(0)]
-    assert await store.audit_tenants() == ("acme",)
+    assert await list_audit_tenants(store) == ("acme",)
     with pytest.raises(ValueError, match="nan is not"):
-        await store.append_audit([entry(1, details={"share": float("nan")})], seal=SEAL)
-    await store.append_audit([entry(1)], seal=SEAL)
+        await append_audit(store, [entry(1, details={"share": float("nan")})], seal=SEAL)
+    await append_audit(store, [entry(1)], seal=SEAL)
     assert isinstance(await verified(store), ChainVerified)
 
 
 @on_every_platform_store
-async def test_an_append_goes_on_without_being_waited_for(store: PlatformStore) -> None:
-    appends = [store.append_audit([entry(number)], seal=SEAL) for number in range(5)]
+async def test_an_append_goes_on_without_being_waited_for(store: Database) -> None:
+    appends = [append_audit(store, [entry(number)], seal=SEAL) for number in range(5)]
     await appends[-1]
     assert [record.entry for record in await chain_of(store)] == [entry(number) for number in range(5)]
 
 
-async def audited(store: PlatformStore, **query: Any) -> list[JsonValue]:
-    page = await store.audit(AuditQuery(tenant="acme", **query))
+async def audited(store: Database, **query: Any) -> list[JsonValue]:
+    page = await list_audit(store, AuditQuery(tenant="acme", **query))
     return [record.entry.details["number"] for record in page.records]
 
 
 @on_every_platform_store
-async def test_records_are_found_by_everything_that_is_asked_for(store: PlatformStore) -> None:
+async def test_records_are_found_by_everything_that_is_asked_for(store: Database) -> None:
     entries = [
         entry(0),
         entry(1, operation="key.revoke"),
@@ -420,7 +444,7 @@ async def test_records_are_found_by_everything_that_is_asked_for(store: Platform
         entry(4, subject=None),
         entry(5, tenant="other"),
     ]
-    await store.append_audit(entries, seal=SEAL)
+    await append_audit(store, entries, seal=SEAL)
     assert await audited(store) == [4, 3, 2, 1, 0]
     assert await audited(store, oldest_first=True) == [0, 1, 2, 3, 4]
     assert await audited(store, operation="key.revoke") == [1]
@@ -439,28 +463,28 @@ async def test_records_are_found_by_everything_that_is_asked_for(store: Platform
 
 
 @on_every_platform_store
-async def test_a_page_of_records_says_that_there_are_more(store: PlatformStore) -> None:
-    await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
-    first = await store.audit(AuditQuery(tenant="acme", limit=2))
+async def test_a_page_of_records_says_that_there_are_more(store: Database) -> None:
+    await append_audit(store, [entry(number) for number in range(5)], seal=SEAL)
+    first = await list_audit(store, AuditQuery(tenant="acme", limit=2))
     assert ([record.seq for record in first.records], first.has_more) == ([5, 4], True)
-    await store.append_audit([entry(9)], seal=SEAL)
-    rest = await store.audit(AuditQuery(tenant="acme", limit=3, before_seq=4))
+    await append_audit(store, [entry(9)], seal=SEAL)
+    rest = await list_audit(store, AuditQuery(tenant="acme", limit=3, before_seq=4))
     assert ([record.seq for record in rest.records], rest.has_more) == ([3, 2, 1], False)
     with pytest.raises(Rejected):
-        await store.audit(AuditQuery(tenant="acme", limit=0))
+        await list_audit(store, AuditQuery(tenant="acme", limit=0))
 
 
 @on_every_platform_store
-async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: PlatformStore) -> None:
-    await store.append_audit([entry(number) for number in range(5)], seal=SEAL)
-    await store.append_audit([entry(7, tenant="other")], seal=SEAL)
+async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: Database) -> None:
+    await append_audit(store, [entry(number) for number in range(5)], seal=SEAL)
+    await append_audit(store, [entry(7, tenant="other")], seal=SEAL)
     before = await chain_of(store)
-    assert await store.forget_audit(tenant="acme", before_seq=4, seal=SEAL) == 3
-    assert await store.forget_audit(tenant="acme", before_seq=4, seal=SEAL) == 0
+    assert await forget_audit(store, tenant="acme", before_seq=4, seal=SEAL) == 3
+    assert await forget_audit(store, tenant="acme", before_seq=4, seal=SEAL) == 0
     assert await chain_of(store) == before[3:]
-    assert await store.forget_audit(tenant="acme", before_seq=1_000, seal=SEAL) == 1
-    assert await store.forget_audit(tenant="nobody", before_seq=1_000, seal=SEAL) == 0
-    await store.append_audit([entry(8)], seal=SEAL)
+    assert await forget_audit(store, tenant="acme", before_seq=1_000, seal=SEAL) == 1
+    assert await forget_audit(store, tenant="nobody", before_seq=1_000, seal=SEAL) == 0
+    await append_audit(store, [entry(8)], seal=SEAL)
     chain = await chain_of(store)
     assert [record.seq for record in chain] == [5, 6]
     outcome = verify_chain(KEY, chain, expected_previous=before[3].hash)
@@ -469,20 +493,20 @@ async def test_what_is_left_of_a_chain_verifies_and_goes_on(store: PlatformStore
 
 
 @on_every_platform_store
-async def test_what_is_held_is_not_removed_and_the_chain_still_verifies(store: PlatformStore) -> None:
+async def test_what_is_held_is_not_removed_and_the_chain_still_verifies(store: Database) -> None:
     entries = [entry(number, subject=f"s{number % 3}", salt=f"{number:032x}") for number in range(9)]
-    await store.append_audit(entries, seal=SEAL)
+    await append_audit(store, entries, seal=SEAL)
     before = await chain_of(store)
     by_subject = AuditHold(hold_id="h1", reason="court", subject="s1")
     by_time = AuditHold(hold_id="h2", reason="court", since=entries[5].at, until=entries[6].at)
     holds = (by_subject, by_time)
-    unheld = await store.audit(AuditQuery(tenant="acme", not_held_by=holds, oldest_first=True))
+    unheld = await list_audit(store, AuditQuery(tenant="acme", not_held_by=holds, oldest_first=True))
     assert [record.seq for record in unheld.records] == [1, 3, 4, 9]
-    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 3
-    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 0
+    assert await forget_audit(store, tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 3
+    assert await forget_audit(store, tenant="acme", before_seq=9, seal=SEAL, holds=holds) == 0
     chain = await chain_of(store)
     assert [record.seq for record in chain] == [2, 5, 6, 7, 8, 9]
-    removed = await store.audit_removed("acme", limit=100)
+    removed = await list_removed_audit(store, "acme", limit=100)
     assert all(SEAL.holds_removed("acme", stretch) for stretch in removed)
     assert [(stretch.first_seq, stretch.last_seq) for stretch in removed][:1] == [(1, 1)]
     kept = {
@@ -495,18 +519,18 @@ async def test_what_is_held_is_not_removed_and_the_chain_still_verifies(store: P
     found = verify_chain(KEY, chain, expected_previous=before[0].hash, expected_seq=2, removed=gaps)
     assert found == ChainVerified(6, 9, chain[-1].hash)
     assert isinstance(verify_chain(KEY, chain, expected_previous=before[0].hash, expected_seq=2), ChainBroken)
-    assert await store.audit_removed("acme", after_seq=4, limit=100) == ()
+    assert await list_removed_audit(store, "acme", after_seq=4, limit=100) == ()
     everything = AuditHold(hold_id="h3", reason="court")
-    assert await store.forget_audit(tenant="acme", before_seq=9, seal=SEAL, holds=(everything,)) == 0
+    assert await forget_audit(store, tenant="acme", before_seq=9, seal=SEAL, holds=(everything,)) == 0
 
 
 @on_every_platform_store
-async def test_personal_data_is_erased_and_the_chain_still_verifies(store: PlatformStore) -> None:
+async def test_personal_data_is_erased_and_the_chain_still_verifies(store: Database) -> None:
     given = entry(1, salt="5a" * 16, remote="192.0.2.7", client="studio/1", acting_for=("person:ada",))
-    await store.append_audit([given, entry(2, salt="5b" * 16), entry(3)], seal=SEAL)
+    await append_audit(store, [given, entry(2, salt="5b" * 16), entry(3)], seal=SEAL)
     before = await chain_of(store)
     held = AuditHold(hold_id="h1", reason="court", principal=given.principal)
-    erase = partial(store.redact_audit, tenant="acme", names=("principal", "remote", "acting_for"))
+    erase = partial(partial(redact_audit, store), tenant="acme", names=("principal", "remote", "acting_for"))
     assert await erase(seqs=(1, 2, 3), holds=(held,)) == 0
     call = CallRecord(entry=entry(4), seal=SEAL)
     assert await erase(seqs=(1, 3, 7), call=call) == 1, "a record without a salt stays as it is"
@@ -520,7 +544,7 @@ async def test_personal_data_is_erased_and_the_chain_still_verifies(store: Platf
     assert erased.redacted is not None
     assert set(erased.redacted["commitments"]) == {"principal", "remote", "acting_for"}
     assert isinstance(await verified(store), ChainVerified)
-    assert await store.redact_audit(tenant="acme", seqs=(1,), names=("client", "subject")) == 1
+    assert await redact_audit(store, tenant="acme", seqs=(1,), names=("client", "subject")) == 1
     again = await chain_of(store)
     assert (again[0].entry.client, again[0].entry.subject) == (None, None)
     assert again[0].entry.redacted is not None
@@ -532,77 +556,77 @@ async def test_personal_data_is_erased_and_the_chain_still_verifies(store: Platf
 
 
 @on_every_platform_store
-async def test_a_resource_is_read_back_as_it_was_written(store: PlatformStore) -> None:
+async def test_a_resource_is_read_back_as_it_was_written(store: Database) -> None:
     awkward = resource("Ünïcode/§", body=AWKWARD, updated_by=None)
-    assert await store.put_resource(resource(), expected_etag=None) == ResourcePut(created=True)
-    assert await store.put_resource(awkward, expected_etag=ANY_ETAG) == ResourcePut(created=True)
-    assert await store.resource("acme", "schema", "refund") == resource()
-    assert await store.resource("acme", "schema", "Ünïcode/§") == awkward
-    assert await store.resource("acme", "model", "refund") is None
-    assert await store.resource("other", "schema", "refund") is None
-    assert await store.resource("acme", "schema", "refun") is None
+    assert await put_resource(store, resource(), expected_etag=None) == ResourcePut(created=True)
+    assert await put_resource(store, awkward, expected_etag=ANY_ETAG) == ResourcePut(created=True)
+    assert await read_resource(store, "acme", "schema", "refund") == resource()
+    assert await read_resource(store, "acme", "schema", "Ünïcode/§") == awkward
+    assert await read_resource(store, "acme", "model", "refund") is None
+    assert await read_resource(store, "other", "schema", "refund") is None
+    assert await read_resource(store, "acme", "schema", "refun") is None
 
 
 @on_every_platform_store
-async def test_resources_that_are_stored_at_once_come_with_an_entry_for_each(store: PlatformStore) -> None:
-    await store.put_resource(resource(), expected_etag=None)
+async def test_resources_that_are_stored_at_once_come_with_an_entry_for_each(store: Database) -> None:
+    await put_resource(store, resource(), expected_etag=None)
     given = CallRecord(entry=entry(0), seal=SEAL)
     given.each([("refund", {"number": 1}), ("other", {"number": 2})])
-    await store.put_resources([resource(etag="etag-2"), resource("other")], call=given)
-    assert await store.resource("acme", "schema", "refund") == resource(etag="etag-2")
-    assert await store.resource("acme", "schema", "other") == resource("other")
+    await put_resources(store, [resource(etag="etag-2"), resource("other")], call=given)
+    assert await read_resource(store, "acme", "schema", "refund") == resource(etag="etag-2")
+    assert await read_resource(store, "acme", "schema", "other") == resource("other")
     written = [(record.seq, record.entry.subject, record.entry.details["number"]) for record in await chain_of(store)]
     assert written == [(1, "refund", 1), (2, "other", 2)]
     assert given.stored
     half = chr(0xD800)
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.put_resources([resource("third"), resource(half)])
-    assert await store.resource("acme", "schema", "third") is None
+        await put_resources(store, [resource("third"), resource(half)])
+    assert await read_resource(store, "acme", "schema", "third") is None
 
 
 @on_every_platform_store
-async def test_a_resource_is_stored_only_over_the_etag_that_is_expected(store: PlatformStore) -> None:
+async def test_a_resource_is_stored_only_over_the_etag_that_is_expected(store: Database) -> None:
     second = resource(body={"type": "string"}, etag="etag-2", created_at=AT + 5, updated_at=AT + 5, updated_by="me")
-    assert await store.put_resource(second, expected_etag="etag-1") == ResourceChanged(None)
-    await store.put_resource(resource(), expected_etag=None)
-    assert await store.put_resource(second, expected_etag=None) == ResourceChanged("etag-1")
-    assert await store.put_resource(second, expected_etag="etag-0") == ResourceChanged("etag-1")
-    assert await store.resource("acme", "schema", "refund") == resource()
-    assert await store.put_resource(second, expected_etag="etag-1") == ResourcePut(created=False)
-    assert await store.resource("acme", "schema", "refund") == replace(second, created_at=AT)
-    assert await store.put_resource(resource(), expected_etag=ANY_ETAG) == ResourcePut(created=False)
-    assert await store.resource("acme", "schema", "refund") == resource()
+    assert await put_resource(store, second, expected_etag="etag-1") == ResourceChanged(None)
+    await put_resource(store, resource(), expected_etag=None)
+    assert await put_resource(store, second, expected_etag=None) == ResourceChanged("etag-1")
+    assert await put_resource(store, second, expected_etag="etag-0") == ResourceChanged("etag-1")
+    assert await read_resource(store, "acme", "schema", "refund") == resource()
+    assert await put_resource(store, second, expected_etag="etag-1") == ResourcePut(created=False)
+    assert await read_resource(store, "acme", "schema", "refund") == replace(second, created_at=AT)
+    assert await put_resource(store, resource(), expected_etag=ANY_ETAG) == ResourcePut(created=False)
+    assert await read_resource(store, "acme", "schema", "refund") == resource()
 
 
 @on_every_platform_store
-async def test_a_resource_is_deleted_only_with_the_etag_that_is_expected(store: PlatformStore) -> None:
-    assert await store.delete_resource("acme", "schema", "refund", expected_etag=ANY_ETAG) == ResourceChanged(None)
-    await store.put_resource(resource(), expected_etag=None)
-    await store.put_resource(resource(tenant="other"), expected_etag=None)
-    stale = await store.delete_resource("acme", "schema", "refund", expected_etag="etag-0")
+async def test_a_resource_is_deleted_only_with_the_etag_that_is_expected(store: Database) -> None:
+    assert await delete_resource(store, "acme", "schema", "refund", expected_etag=ANY_ETAG) == ResourceChanged(None)
+    await put_resource(store, resource(), expected_etag=None)
+    await put_resource(store, resource(tenant="other"), expected_etag=None)
+    stale = await delete_resource(store, "acme", "schema", "refund", expected_etag="etag-0")
     assert stale == ResourceChanged("etag-1")
-    assert await store.delete_resource("acme", "schema", "refund", expected_etag="etag-1") == ResourceDeleted()
-    assert await store.resource("acme", "schema", "refund") is None
-    assert await store.delete_resource("other", "schema", "refund", expected_etag=ANY_ETAG) == ResourceDeleted()
-    assert await store.put_resource(resource(), expected_etag=None) == ResourcePut(created=True)
+    assert await delete_resource(store, "acme", "schema", "refund", expected_etag="etag-1") == ResourceDeleted()
+    assert await read_resource(store, "acme", "schema", "refund") is None
+    assert await delete_resource(store, "other", "schema", "refund", expected_etag=ANY_ETAG) == ResourceDeleted()
+    assert await put_resource(store, resource(), expected_etag=None) == ResourcePut(created=True)
 
 
 @on_every_platform_store
-async def test_of_many_changes_to_one_etag_one_happens(store: PlatformStore) -> None:
+async def test_of_many_changes_to_one_etag_one_happens(store: Database) -> None:
     for expected in (None, "etag-1"):
         made = [resource(body={"by": number}, etag="etag-1" if expected is None else "etag-2") for number in range(20)]
-        outcomes = await asyncio.gather(*(store.put_resource(one, expected_etag=expected) for one in made))
+        outcomes = await asyncio.gather(*(put_resource(store, one, expected_etag=expected) for one in made))
         won = [number for number, outcome in enumerate(outcomes) if isinstance(outcome, ResourcePut)]
         assert len(won) == 1
-        kept = await store.resource("acme", "schema", "refund")
+        kept = await read_resource(store, "acme", "schema", "refund")
         assert kept == made[won[0]]
 
 
-async def listed_resources(store: PlatformStore, *, limit: int, prefix: str | None = None) -> list[str]:
+async def listed_resources(store: Database, *, limit: int, prefix: str | None = None) -> list[str]:
     found: list[ResourceRow] = []
     cursor: str | None = None
     while True:
-        page = await store.resources("acme", "schema", limit=limit, cursor=cursor, prefix=prefix)
+        page = await list_resources(store, "acme", "schema", limit=limit, cursor=cursor, prefix=prefix)
         assert len(page.rows) <= limit
         found += page.rows
         if page.next_cursor is None:
@@ -611,34 +635,34 @@ async def listed_resources(store: PlatformStore, *, limit: int, prefix: str | No
 
 
 @on_every_platform_store
-async def test_resources_are_listed_by_id_in_pages_of_any_size(store: PlatformStore) -> None:
+async def test_resources_are_listed_by_id_in_pages_of_any_size(store: Database) -> None:
     names = ["", "a", "a\U0010ffff", "a-1", "a-2", "a-%", "B", "b", "ä", "\U0001f600", "\ufffd"]
     for name in random.Random(3).sample(names, len(names)):
-        await store.put_resource(resource(name), expected_etag=None)
-    await store.put_resource(resource("a-3", kind="model"), expected_etag=None)
-    await store.put_resource(resource("a-3", tenant="other"), expected_etag=None)
+        await put_resource(store, resource(name), expected_etag=None)
+    await put_resource(store, resource("a-3", kind="model"), expected_etag=None)
+    await put_resource(store, resource("a-3", tenant="other"), expected_etag=None)
     for limit in (1, 2, 3, 50):
         assert await listed_resources(store, limit=limit) == sorted(names)
         for prefix in ("a", "a-", "a-1", "a-%", "b", "z", "", None):
             expected = [name for name in sorted(names) if name.startswith(prefix or "")]
             assert await listed_resources(store, limit=limit, prefix=prefix) == expected
-    everything = await store.all_resources("schema")
+    everything = await list_all_resources(store, "schema")
     assert [(one.tenant, one.resource_id) for one in everything] == [
         *(("acme", name) for name in sorted(names)),
         ("other", "a-3"),
     ]
-    assert await store.all_resources("nothing") == ()
+    assert await list_all_resources(store, "nothing") == ()
 
 
 @on_every_platform_store
-async def test_resources_that_come_and_go_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
+async def test_resources_that_come_and_go_neither_repeat_nor_hide_others(store: Database) -> None:
     for name in "bdfh":
-        await store.put_resource(resource(name), expected_etag=None)
-    first = await store.resources("acme", "schema", limit=2)
+        await put_resource(store, resource(name), expected_etag=None)
+    first = await list_resources(store, "acme", "schema", limit=2)
     for name in "ace":
-        await store.put_resource(resource(name), expected_etag=None)
-    await store.delete_resource("acme", "schema", "d", expected_etag=ANY_ETAG)
-    second = await store.resources("acme", "schema", limit=9, cursor=first.next_cursor)
+        await put_resource(store, resource(name), expected_etag=None)
+    await delete_resource(store, "acme", "schema", "d", expected_etag=ANY_ETAG)
+    second = await list_resources(store, "acme", "schema", limit=9, cursor=first.next_cursor)
     assert [one.resource_id for one in first.rows + second.rows] == ["b", "d", "e", "f", "h"]
 
 
@@ -646,28 +670,28 @@ async def test_resources_that_come_and_go_neither_repeat_nor_hide_others(store: 
 
 
 @on_every_platform_store
-async def test_a_delivery_is_queued_once(store: PlatformStore) -> None:
+async def test_a_delivery_is_queued_once(store: Database) -> None:
     full = delivery(
         1, state="dead", attempts=7, next_at=None, last_status=500, last_error="no answer", event={"data": AWKWARD}
     )
-    assert await store.add_deliveries([]) == 0
-    assert await store.add_deliveries([delivery(0), full, delivery(0, run_id="again")]) == 2
-    assert await store.add_deliveries([delivery(1), delivery(2)]) == 1
-    assert await store.add_deliveries([delivery(0, tenant="other")]) == 1
-    assert (await store.deliveries("acme", limit=9)).rows == (delivery(2), full, delivery(0))
+    assert await add_deliveries(store, []) == 0
+    assert await add_deliveries(store, [delivery(0), full, delivery(0, run_id="again")]) == 2
+    assert await add_deliveries(store, [delivery(1), delivery(2)]) == 1
+    assert await add_deliveries(store, [delivery(0, tenant="other")]) == 1
+    assert (await list_deliveries(store, "acme", limit=9)).rows == (delivery(2), full, delivery(0))
 
 
 @on_every_platform_store
-async def test_a_delivery_is_found_by_its_tenant_and_id(store: PlatformStore) -> None:
-    await store.add_deliveries([delivery(0), delivery(0, tenant="other", run_id="theirs")])
-    assert await store.delivery("acme", delivery(0).delivery_id) == delivery(0)
-    assert await store.delivery("other", delivery(0).delivery_id) == delivery(0, tenant="other", run_id="theirs")
-    assert await store.delivery("nobody", delivery(0).delivery_id) is None
-    assert await store.delivery("acme", delivery(1).delivery_id) is None
+async def test_a_delivery_is_found_by_its_tenant_and_id(store: Database) -> None:
+    await add_deliveries(store, [delivery(0), delivery(0, tenant="other", run_id="theirs")])
+    assert await read_delivery(store, "acme", delivery(0).delivery_id) == delivery(0)
+    assert await read_delivery(store, "other", delivery(0).delivery_id) == delivery(0, tenant="other", run_id="theirs")
+    assert await read_delivery(store, "nobody", delivery(0).delivery_id) is None
+    assert await read_delivery(store, "acme", delivery(1).delivery_id) is None
 
 
 @on_every_platform_store
-async def test_deliveries_are_due_in_the_order_of_their_times(store: PlatformStore) -> None:
+async def test_deliveries_are_due_in_the_order_of_their_times(store: Database) -> None:
     queued = [
         delivery(5),
         delivery(1),
@@ -677,13 +701,13 @@ async def test_deliveries_are_due_in_the_order_of_their_times(store: PlatformSto
         delivery(9, state="delivered", next_at=None),
         delivery(2, tenant="other"),
     ]
-    assert await store.next_delivery_at() is None
-    await store.add_deliveries(queued)
+    assert await read_next_delivery_at(store) is None
+    await add_deliveries(store, queued)
 
     async def due(now: int, limit: int = 10) -> list[str]:
-        return [one.delivery_id for one in await store.due_deliveries(now=now, limit=limit)]
+        return [one.delivery_id for one in await list_due_deliveries(store, now=now, limit=limit)]
 
-    assert await store.next_delivery_at() == AT
+    assert await read_next_delivery_at(store) == AT
     assert await due(AT - 1) == []
     assert await due(AT) == ["d_7"]
     assert await due(AT + 1) == ["d_7", "d_1", "d_0"]
@@ -692,26 +716,26 @@ async def test_deliveries_are_due_in_the_order_of_their_times(store: PlatformSto
 
 
 @on_every_platform_store
-async def test_what_came_of_an_attempt_is_kept_and_what_is_delivered_does_not_change(store: PlatformStore) -> None:
-    await store.add_deliveries([delivery(0), delivery(0, tenant="other")])
+async def test_what_came_of_an_attempt_is_kept_and_what_is_delivered_does_not_change(store: Database) -> None:
+    await add_deliveries(store, [delivery(0), delivery(0, tenant="other")])
     tried = delivery(0, attempts=1, next_at=AT + 50, updated_at=AT + 10, last_status=503, last_error="busy")
-    await store.save_delivery(replace(tried, event={}, endpoint_id="x", run_id="x", created_at=0))
-    assert await store.due_deliveries(now=AT + 49, limit=9) == (delivery(0, tenant="other"),)
-    assert (await store.deliveries("acme", limit=9)).rows == (tried,)
+    await save_delivery(store, replace(tried, event={}, endpoint_id="x", run_id="x", created_at=0))
+    assert await list_due_deliveries(store, now=AT + 49, limit=9) == (delivery(0, tenant="other"),)
+    assert (await list_deliveries(store, "acme", limit=9)).rows == (tried,)
     done = replace(tried, state="delivered", attempts=2, next_at=None, last_status=200, last_error=None)
-    await store.save_delivery(done)
-    assert (await store.deliveries("acme", limit=9)).rows == (done,)
-    await store.save_delivery(delivery(77))
-    assert (await store.deliveries("acme", limit=9)).rows == (done,)
-    await store.save_delivery(replace(done, state="pending", next_at=AT))
-    assert len(await store.due_deliveries(now=AT, limit=9)) == 2
+    await save_delivery(store, done)
+    assert (await list_deliveries(store, "acme", limit=9)).rows == (done,)
+    await save_delivery(store, delivery(77))
+    assert (await list_deliveries(store, "acme", limit=9)).rows == (done,)
+    await save_delivery(store, replace(done, state="pending", next_at=AT))
+    assert len(await list_due_deliveries(store, now=AT, limit=9)) == 2
 
 
-async def listed_deliveries(store: PlatformStore, *, limit: int, **query: Any) -> list[str]:
+async def listed_deliveries(store: Database, *, limit: int, **query: Any) -> list[str]:
     found: list[DeliveryRow] = []
     cursor: str | None = None
     while True:
-        page = await store.deliveries("acme", limit=limit, cursor=cursor, **query)
+        page = await list_deliveries(store, "acme", limit=limit, cursor=cursor, **query)
         assert len(page.rows) <= limit
         found += page.rows
         if page.next_cursor is None:
@@ -720,11 +744,11 @@ async def listed_deliveries(store: PlatformStore, *, limit: int, **query: Any) -
 
 
 @on_every_platform_store
-async def test_deliveries_are_listed_from_the_last_that_was_queued(store: PlatformStore) -> None:
+async def test_deliveries_are_listed_from_the_last_that_was_queued(store: Database) -> None:
     for number in range(6):
         state = ["pending", "dead", "delivered"][number % 3]
-        await store.add_deliveries([delivery(number, endpoint_id=["crm", "erp"][number % 2], state=state)])
-    await store.add_deliveries([delivery(9, tenant="other")])
+        await add_deliveries(store, [delivery(number, endpoint_id=["crm", "erp"][number % 2], state=state)])
+    await add_deliveries(store, [delivery(9, tenant="other")])
     for limit in (1, 2, 50):
         assert await listed_deliveries(store, limit=limit) == ["d_5", "d_4", "d_3", "d_2", "d_1", "d_0"]
         assert await listed_deliveries(store, limit=limit, endpoint_id="erp") == ["d_5", "d_3", "d_1"]
@@ -733,25 +757,25 @@ async def test_deliveries_are_listed_from_the_last_that_was_queued(store: Platfo
 
 
 @on_every_platform_store
-async def test_deliveries_that_come_meanwhile_neither_repeat_nor_hide_others(store: PlatformStore) -> None:
-    await store.add_deliveries([delivery(number) for number in range(4)])
-    first = await store.deliveries("acme", limit=2)
-    await store.add_deliveries([delivery(8), delivery(9)])
-    await store.save_delivery(delivery(1, attempts=1))
-    second = await store.deliveries("acme", limit=9, cursor=first.next_cursor)
+async def test_deliveries_that_come_meanwhile_neither_repeat_nor_hide_others(store: Database) -> None:
+    await add_deliveries(store, [delivery(number) for number in range(4)])
+    first = await list_deliveries(store, "acme", limit=2)
+    await add_deliveries(store, [delivery(8), delivery(9)])
+    await save_delivery(store, delivery(1, attempts=1))
+    second = await list_deliveries(store, "acme", limit=9, cursor=first.next_cursor)
     assert [one.delivery_id for one in first.rows + second.rows] == ["d_3", "d_2", "d_1", "d_0"]
 
 
 @on_every_platform_store
-async def test_deliveries_that_ended_are_forgotten_and_others_never(store: PlatformStore) -> None:
+async def test_deliveries_that_ended_are_forgotten_and_others_never(store: Database) -> None:
     for number, state in enumerate(["delivered", "dead", "pending", "delivered", "delivered"]):
-        await store.add_deliveries([delivery(number, state=state, updated_at=AT + 10 - number)])
-    assert await store.forget_deliveries(before=AT + 7, limit=10) == 1
+        await add_deliveries(store, [delivery(number, state=state, updated_at=AT + 10 - number)])
+    assert await forget_deliveries(store, before=AT + 7, limit=10) == 1
     assert await listed_deliveries(store, limit=9) == ["d_3", "d_2", "d_1", "d_0"]
-    assert await store.forget_deliveries(before=AT + 100, limit=2) == 2
+    assert await forget_deliveries(store, before=AT + 100, limit=2) == 2
     assert await listed_deliveries(store, limit=9) == ["d_2", "d_0"]
-    assert await store.forget_deliveries(before=AT + 100, limit=2) == 1
-    assert await store.forget_deliveries(before=AT + 100, limit=2) == 0
+    assert await forget_deliveries(store, before=AT + 100, limit=2) == 1
+    assert await forget_deliveries(store, before=AT + 100, limit=2) == 0
     assert await listed_deliveries(store, limit=9) == ["d_2"]
 
 
@@ -759,50 +783,82 @@ async def test_deliveries_that_ended_are_forgotten_and_others_never(store: Platf
 
 
 @on_every_platform_store
-async def test_a_small_value_is_kept_under_its_name(store: PlatformStore) -> None:
-    assert await store.mark("place") is None
+async def test_a_small_value_is_kept_under_its_name(store: Database) -> None:
+    assert await read_mark(store, "place") is None
     values: list[JsonValue] = [17, "r_1", [1, None], AWKWARD, False, 0, None, {}]
     for value in values:
-        await store.set_mark("place", value)
-        assert await store.mark("place") == value
-    await store.set_mark("other", 1)
-    assert await store.mark("place") == {}
+        await set_mark(store, "place", value)
+        assert await read_mark(store, "place") == value
+    await set_mark(store, "other", 1)
+    assert await read_mark(store, "place") == {}
 
 
 @on_every_platform_store
-async def test_a_page_has_at_least_one_row_and_a_cursor_is_one_that_was_returned(store: PlatformStore) -> None:
+async def test_a_page_has_at_least_one_row_and_a_cursor_is_one_that_was_returned(store: Database) -> None:
     for limit in (0, -1):
         for listing in (
-            store.keys(tenant=None, limit=limit),
-            store.resources("acme", "schema", limit=limit),
-            store.deliveries("acme", limit=limit),
+            list_keys(store, tenant=None, limit=limit),
+            list_resources(store, "acme", "schema", limit=limit),
+            list_deliveries(store, "acme", limit=limit),
         ):
             with pytest.raises(Rejected, match="INVALID_LIST_LIMIT"):
                 await listing
     huge = "WzEwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAwMDAsImEiXQ"  # a moment that no clock shows
     for cursor in ("", "x", "kk", "ä", "k-1", "e30", "%%%%", huge, "\ud800"):
         for listing in (
-            store.keys(tenant=None, limit=1, cursor=cursor),
-            store.resources("acme", "schema", limit=1, cursor=cursor),
-            store.deliveries("acme", limit=1, cursor=cursor),
+            list_keys(store, tenant=None, limit=1, cursor=cursor),
+            list_resources(store, "acme", "schema", limit=1, cursor=cursor),
+            list_deliveries(store, "acme", limit=1, cursor=cursor),
         ):
             with pytest.raises(Rejected, match="INVALID_LIST_CURSOR"):
                 await listing
-    assert (await store.deliveries("acme", limit=1, cursor="k" + "f" * 40)).rows == ()
+    assert (await list_deliveries(store, "acme", limit=1, cursor="k" + "f" * 40)).rows == ()
 
 
 @on_every_platform_store
-async def test_text_that_is_not_unicode_is_refused_and_changes_nothing(store: PlatformStore) -> None:
+async def test_text_that_is_not_unicode_is_refused_and_changes_nothing(store: Database) -> None:
     half = "\ud800"
     before = await platform_contents(store)
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.put_key(key_row(name=half))
+        await put_key(store, key_row(name=half))
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
         await claimed(store, claim(half))
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.append_audit([entry(0), entry(1, subject=half)], seal=SEAL)
+        await append_audit(store, [entry(0), entry(1, subject=half)], seal=SEAL)
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.put_resource(resource(half), expected_etag=None)
+        await put_resource(store, resource(half), expected_etag=None)
     with pytest.raises(Rejected, match="TEXT_NOT_UNICODE"):
-        await store.add_deliveries([delivery(0), delivery(1, endpoint_id=half)])
+        await add_deliveries(store, [delivery(0), delivery(1, endpoint_id=half)])
     assert await platform_contents(store) == before
+
+
+# --- topics --------------------------------------------------------------------------------------
+
+
+@on_every_platform_store
+async def test_a_change_of_a_key_changes_its_topic(store: Database) -> None:
+    marks = [store.changed(Topic.KEYS)]
+    row = key_row("k_1")
+    await put_key(store, row)
+    marks.append(store.changed(Topic.KEYS))
+    await put_key(store, replace(row, revoked_at=AT))
+    marks.append(store.changed(Topic.KEYS))
+    await put_key(store, key_row("k_2"))
+    await replace_key(store, replace(key_row("k_2"), expires_at=AT), key_row("k_3", replaces="k_2"))
+    marks.append(store.changed(Topic.KEYS))
+    assert len(set(marks)) == 4
+
+
+@on_every_platform_store
+async def test_a_change_of_a_resource_changes_the_topic_of_its_kind(store: Database) -> None:
+    for kind, topic in TOPIC_OF_KIND.items():
+        marks = [store.changed(topic)]
+        for body in ({"a": 1}, {"a": 2}):
+            await put_resource(store, resource(kind=kind, body=body), expected_etag=ANY_ETAG)
+            marks.append(store.changed(topic))
+        await put_resources(store, [resource(kind=kind, body={"a": 3})])
+        marks.append(store.changed(topic))
+        row = resource(kind=kind)
+        await delete_resource(store, row.tenant, kind, row.resource_id, expected_etag=ANY_ETAG)
+        marks.append(store.changed(topic))
+        assert len(set(marks)) == 5, kind

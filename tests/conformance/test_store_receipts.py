@@ -9,35 +9,25 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import Conflict
-from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight
 from penstock.runtime.ports.runs import RunStore
-from penstock.runtime.stores.memory.call_records import MemoryCallRecords
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
 
 
 @asynccontextmanager
-async def _in_memory(folder: Path) -> AsyncIterator[tuple[RunStore, PlatformStore]]:
-    calls = MemoryCallRecords()
-    yield MemoryRunStore(calls=calls), MemoryPlatformStore(calls=calls)
-
-
-@asynccontextmanager
-async def _in_a_file(folder: Path) -> AsyncIterator[tuple[RunStore, PlatformStore]]:
+async def _in_a_file(folder: Path) -> AsyncIterator[tuple[RunStore, Database]]:
     store = SqliteRunStore(folder / "store.db")
     await store.open()
     try:
-        yield store, SqlitePlatformStore(store.database)
+        yield store, store.database
     finally:
         await store.close()
 
 
-STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[RunStore, PlatformStore]]]] = {
-    "memory": _in_memory,
+STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[RunStore, Database]]]] = {
     "sqlite": _in_a_file,
 }
 

@@ -14,15 +14,14 @@ from msgspec.structs import replace
 from penstock.base.errors import LimitExceeded
 from penstock.base.limits import POLICY_HISTORY_WINDOW_MS_MAX
 from penstock.governance.quotas import DAY_MS, TENANT_SUBJECT, QuotaLimits, UsageRow, day_of
-from penstock.runtime.ports.platform import CallRecord, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import Appended, RunStore, RunWrite, SequenceConflict
 from penstock.runtime.ports.usage import BucketUse, PolicyTotal, PolicyUse, RunUsage, StartQuota, SubjectQuota
-from penstock.runtime.stores.memory.call_records import MemoryCallRecords
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs import appending
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.policy_uses import release_uses, take_uses
+from penstock.runtime.tables.usage import exchange_buckets, forget_usage, measure_storage_bytes, read_usage
 from tests.conformance.stores import AT, run_bounded, start, step
 
 KEY = "key:aaaaaaaaaaaa"
@@ -32,19 +31,15 @@ class Pair(NamedTuple):
     """A run store, and the platform store beside it."""
 
     runs: RunStore
-    platform: PlatformStore
+    platform: Database
 
 
 @asynccontextmanager
 async def opened(kind: str, folder: Path) -> AsyncIterator[Pair]:
-    if kind == "memory":
-        calls = MemoryCallRecords()
-        yield Pair(MemoryRunStore(calls=calls), MemoryPlatformStore(calls=calls))
-        return
     store = SqliteRunStore(folder / "store.db")
     await store.open()
     try:
-        yield Pair(store, SqlitePlatformStore(store.database))
+        yield Pair(store, store.database)
     finally:
         await store.close()
 
@@ -52,7 +47,7 @@ async def opened(kind: str, folder: Path) -> AsyncIterator[Pair]:
 def on_every_pair(scenario: Callable[[Pair], Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Make a test of an async function that takes both stores: it runs once on each kind."""
 
-    @pytest.mark.parametrize("kind", ["memory", "sqlite"])
+    @pytest.mark.parametrize("kind", ["sqlite"])
     def test(kind: str, tmp_path: Path) -> None:
         async def with_pair() -> None:
             async with opened(kind, tmp_path) as pair:
@@ -93,10 +88,10 @@ async def test_starts_of_a_day_are_counted_and_refused_above_the_quota(pair: Pai
     assert error.details["of"] == "tenant"
     assert (error.details["limit"], error.details["used"]) == (2, 2)
     assert error.details["retry_after_seconds"] == ((day_of(AT) + 1) * DAY_MS - AT) // 1000
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).runs == 2
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).runs == 2
     tomorrow = begun("r_3", quota(AT + DAY_MS, tenant=daily))
     assert isinstance(await pair.runs.append(tomorrow), Appended)
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT + DAY_MS)).runs == 1
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT + DAY_MS)).runs == 1
 
 
 @on_every_pair
@@ -104,8 +99,8 @@ async def test_a_start_that_is_refused_for_one_subject_counts_for_none(pair: Pai
     both = quota(tenant=QuotaLimits(runs_per_day=9), key=QuotaLimits(runs_per_day=1))
     assert isinstance(await pair.runs.append(begun("r_1", both)), Appended)
     assert (await refusal(pair, begun("r_2", both))).details["of"] == "key"
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).runs == 1
-    assert (await pair.platform.usage("acme", KEY, at=AT)).runs == 1
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).runs == 1
+    assert (await read_usage(pair.platform, "acme", KEY, at=AT)).runs == 1
 
 
 @on_every_pair
@@ -113,7 +108,7 @@ async def test_a_run_that_exists_is_not_counted_again(pair: Pair) -> None:
     daily = quota(tenant=QuotaLimits(runs_per_day=5))
     assert isinstance(await pair.runs.append(begun("r_1", daily)), Appended)
     assert isinstance(await pair.runs.append(begun("r_1", daily)), SequenceConflict)
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).runs == 1
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).runs == 1
 
 
 @on_every_pair
@@ -130,7 +125,7 @@ async def test_runs_at_once_are_those_that_have_not_ended(pair: Pair) -> None:
         again = begun(f"{named}_2", given)
         assert isinstance(await pair.runs.append(again), Appended)
         subject = given.subjects[0].subject
-        assert (await pair.platform.usage("acme", subject, at=AT)).runs_now == 1
+        assert (await read_usage(pair.platform, "acme", subject, at=AT)).runs_now == 1
         assert isinstance(await pair.runs.append(step(again, status="failed", terminal=True)), Appended)
 
 
@@ -153,7 +148,7 @@ async def test_of_many_starts_at_once_as_many_succeed_as_the_quota_has(pair: Pai
 
     done = await asyncio.gather(*(attempt(number) for number in range(20)))
     assert sum(done) == 3
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).runs_now == 3
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).runs_now == 3
 
 
 @on_every_pair
@@ -165,7 +160,7 @@ async def test_what_results_report_is_counted_for_the_tenant_and_for_whom_it_was
         write = replace(step(write), usage=used)
         assert isinstance(await pair.runs.append(write), Appended)
     for subject in (TENANT_SUBJECT, KEY):
-        found = await pair.platform.usage("acme", subject, at=AT)
+        found = await read_usage(pair.platform, "acme", subject, at=AT)
         assert (found.tokens, found.cost) == (1_400, 3_000_000)
     for name, limits in (
         ("tokens_per_day", QuotaLimits(tokens_per_day=1_400)),
@@ -186,7 +181,7 @@ async def test_results_that_are_stored_together_are_all_counted_and_a_stale_one_
     outcomes = await asyncio.gather(*(pair.runs.append(write) for write in writes))
     assert [type(outcome) for outcome in outcomes].count(SequenceConflict) == 1
     for subject in (TENANT_SUBJECT, KEY):
-        found = await pair.platform.usage("acme", subject, at=AT)
+        found = await read_usage(pair.platform, "acme", subject, at=AT)
         assert (found.tokens, found.cost) == (63, 27)
 
 
@@ -204,7 +199,7 @@ def test_results_that_report_what_they_used_share_a_call_of_the_writer(
             await asyncio.gather(*(pair.runs.append(write) for write in started))
             used = RunUsage(tenant="acme", subjects=(), at=AT, tokens=7, cost=3)
             await asyncio.gather(*(pair.runs.append(replace(step(write), usage=used)) for write in started))
-            assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).tokens == 70
+            assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).tokens == 70
 
     run_bounded(scenario())
     assert alone == []
@@ -216,16 +211,16 @@ async def test_a_result_that_is_not_stored_is_not_counted(pair: Pair) -> None:
     await pair.runs.append(write)
     stale = replace(step(step(write)), usage=RunUsage(tenant="acme", subjects=(), at=AT, tokens=1, cost=1))
     assert isinstance(await pair.runs.append(stale), SequenceConflict)
-    assert await pair.platform.usage("acme", TENANT_SUBJECT, at=AT) == UsageRow(runs_now=1)
+    assert await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT) == UsageRow(runs_now=1)
 
 
 @on_every_pair
 async def test_old_days_are_forgotten(pair: Pair) -> None:
     await pair.runs.append(begun("r_1", quota(tenant=QuotaLimits(runs_per_day=5))))
     await pair.runs.append(begun("r_2", quota(AT + DAY_MS, tenant=QuotaLimits(runs_per_day=5))))
-    assert await pair.platform.forget_usage(before_day=day_of(AT) + 1, now=AT) == 1
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT)).runs == 0
-    assert (await pair.platform.usage("acme", TENANT_SUBJECT, at=AT + DAY_MS)).runs == 1
+    assert await forget_usage(pair.platform, before_day=day_of(AT) + 1, now=AT) == 1
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).runs == 0
+    assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT + DAY_MS)).runs == 1
 
 
 def use(amount: float, *, bucket: str = "b", per_minute: float = 60, burst: float = 10) -> BucketUse:
@@ -235,7 +230,7 @@ def use(amount: float, *, bucket: str = "b", per_minute: float = 60, burst: floa
 @on_every_pair
 async def test_buckets_are_shared_fill_with_time_and_can_be_owed(pair: Pair) -> None:
     async def left(amount: float, at: int = AT, **more: Any) -> float:
-        [level] = await pair.platform.exchange_buckets([use(amount, **more)], at=at)
+        [level] = await exchange_buckets(pair.platform, [use(amount, **more)], at=at)
         return level.tokens
 
     assert await left(4) == 6
@@ -245,25 +240,25 @@ async def test_buckets_are_shared_fill_with_time_and_can_be_owed(pair: Pair) -> 
     assert await left(1, AT) == 9  # a clock that is behind fills nothing
     assert await left(0, AT + 60_000) == 9
     assert await left(2, bucket="other") == 8
-    first, second = await pair.platform.exchange_buckets([use(1, bucket="x"), use(2, bucket="y")], at=AT)
+    first, second = await exchange_buckets(pair.platform, [use(1, bucket="x"), use(2, bucket="y")], at=AT)
     assert ((first.bucket, first.tokens), (second.bucket, second.tokens)) == (("x", 9), ("y", 8))
 
 
 @on_every_pair
 async def test_a_bucket_is_forgotten_when_it_is_full_and_not_before(pair: Pair) -> None:
     hourly: dict[str, Any] = {"per_minute": 1 / 60, "burst": 1.0}
-    await pair.platform.exchange_buckets([use(2, **hourly)], at=AT)
-    await pair.platform.forget_usage(before_day=0, now=AT + 3_600_000)
-    [level] = await pair.platform.exchange_buckets([use(0, **hourly)], at=AT + 3_600_000)
+    await exchange_buckets(pair.platform, [use(2, **hourly)], at=AT)
+    await forget_usage(pair.platform, before_day=0, now=AT + 3_600_000)
+    [level] = await exchange_buckets(pair.platform, [use(0, **hourly)], at=AT + 3_600_000)
     assert level.tokens == pytest.approx(0)
-    await pair.platform.forget_usage(before_day=0, now=AT + 7_200_001)
-    [level] = await pair.platform.exchange_buckets([use(0, **hourly)], at=AT)
+    await forget_usage(pair.platform, before_day=0, now=AT + 7_200_001)
+    [level] = await exchange_buckets(pair.platform, [use(0, **hourly)], at=AT)
     assert level.tokens == 1
 
 
 @on_every_pair
 async def test_a_tenant_that_stores_more_has_more_bytes(pair: Pair) -> None:
-    assert await pair.platform.storage_bytes("acme") == 0
+    assert await measure_storage_bytes(pair.platform, "acme") == 0
 
 
 def counted(amount: int, at: int = AT, **more: Any) -> PolicyUse:
@@ -280,7 +275,7 @@ def total(**more: Any) -> PolicyTotal:
 @on_every_pair
 async def test_calls_that_policies_count_see_those_entered_before_them(pair: Pair) -> None:
     async def entered(*uses: PolicyUse) -> tuple[int, ...]:
-        return (await pair.platform.take_uses(uses, [total(), total(principal=KEY), total(run="r_1")])).totals
+        return (await take_uses(pair.platform, uses, [total(), total(principal=KEY), total(run="r_1")])).totals
 
     assert await entered(counted(5)) == (5, 5, 0)
     assert await entered(counted(7, principal="key:other", run="r_1")) == (12, 5, 7)
@@ -289,24 +284,24 @@ async def test_calls_that_policies_count_see_those_entered_before_them(pair: Pai
         assert await entered(counted(100, **other)) == (12, 5, 7)
     assert await entered(counted(1, AT - 1)) == (12, 5, 7)  # before the window
     assert await entered() == (12, 5, 7)
-    both = await asyncio.gather(*(pair.platform.take_uses([counted(10)], [total()]) for _ in range(2)))
+    both = await asyncio.gather(*(take_uses(pair.platform, [counted(10)], [total()]) for _ in range(2)))
     assert sorted(item.totals[0] for item in both) == [22, 32]
 
 
 @on_every_pair
 async def test_calls_that_were_not_made_are_taken_back_and_old_ones_forgotten(pair: Pair) -> None:
-    first = await pair.platform.take_uses([counted(5), counted(6)], [])
-    second = await pair.platform.take_uses([counted(7, AT + 5)], [total()])
+    first = await take_uses(pair.platform, [counted(5), counted(6)], [])
+    second = await take_uses(pair.platform, [counted(7, AT + 5)], [total()])
     assert second.totals == (18,)
-    await pair.platform.release_uses(first.ids[:1])
-    await pair.platform.release_uses([10**6])
-    assert (await pair.platform.take_uses([], [total()])).totals == (13,)
-    await pair.platform.forget_usage(before_day=0, now=AT + POLICY_HISTORY_WINDOW_MS_MAX + 1)
-    assert (await pair.platform.take_uses([], [total()])).totals == (7,)
+    await release_uses(pair.platform, first.ids[:1])
+    await release_uses(pair.platform, [10**6])
+    assert (await take_uses(pair.platform, [], [total()])).totals == (13,)
+    await forget_usage(pair.platform, before_day=0, now=AT + POLICY_HISTORY_WINDOW_MS_MAX + 1)
+    assert (await take_uses(pair.platform, [], [total()])).totals == (7,)
 
 
 @on_every_pair
 async def test_a_total_that_is_too_large_is_the_largest_number(pair: Pair) -> None:
     largest = 2**63 - 1
-    taken = await pair.platform.take_uses([counted(largest), counted(largest)], [total()])
+    taken = await take_uses(pair.platform, [counted(largest), counted(largest)], [total()])
     assert taken.totals == (largest,)

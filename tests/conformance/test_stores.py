@@ -13,6 +13,7 @@ from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import AgentLimits
 from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, RunStore, SequenceConflict, StoredRun
+from penstock.runtime.ports.topics import Topic
 from penstock.runtime.spending import CALLER_LABEL, RunSpending, Spent
 from tests.conformance.stores import (
     AT,
@@ -366,14 +367,14 @@ async def test_a_history_is_read_a_thousand_records_at_a_time_unless_told(store:
 
 @on_every_store
 async def test_the_mark_of_a_store_is_another_one_after_every_change(store: RunStore) -> None:
-    marks = [store.change_mark()]
+    marks = [store.changed(Topic.ANYTHING)]
     first = start(has_work=True)
     await store.append(first)
-    marks.append(store.change_mark())
+    marks.append(store.changed(Topic.ANYTHING))
     await store.append(step(first))
-    marks.append(store.change_mark())
+    marks.append(store.changed(Topic.ANYTHING))
     assert await store.claim(owner="w", limit=1) == ("r_1",)
-    marks.append(store.change_mark())
+    marks.append(store.changed(Topic.ANYTHING))
     assert len(set(marks)) == 4
 
 

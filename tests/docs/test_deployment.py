@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import configparser
+import copy
 import fnmatch
 import http.server
+import json
 import re
 import shutil
 import subprocess
@@ -17,6 +19,7 @@ from typing import Any
 
 import pytest
 import yaml
+from jsonschema_rs import Draft202012Validator
 
 from penstock import __version__
 from penstock.app.settings.model import Settings
@@ -31,6 +34,10 @@ MANIFESTS: dict[str, Any] = {
     found["kind"]: found
     for found in yaml.safe_load_all((ROOT / "deploy" / "kubernetes" / "penstock.yaml").read_text(encoding="utf-8"))
 }
+# The strict schemas that are published for Kubernetes; the file says where they come from.
+KUBERNETES: dict[str, Any] = json.loads(
+    (ROOT / "tests" / "fixtures" / "kubernetes-1.37.json").read_text(encoding="utf-8")
+)
 DRAIN_SECONDS = Settings().server.drain_seconds
 PROBES = {"/healthz", "/readyz"}
 USER = 10001
@@ -164,6 +171,28 @@ def test_the_manifests_run_one_server_without_privileges(tmp_path: Path) -> None
     assert mounted[str(storage.backup_folder)] == "backups"
     assert MANIFESTS["Service"]["spec"]["selector"] == workload["selector"]["matchLabels"]
     assert MANIFESTS["Service"]["metadata"]["name"] == workload["serviceName"]
+
+
+def schema_problems(kind: str, manifest: dict[str, Any]) -> list[str]:
+    """What the published schema of Kubernetes says against a manifest."""
+    schema = {**KUBERNETES, "oneOf": [item for item in KUBERNETES["oneOf"] if item["$ref"].endswith(f".{kind}")]}
+    return [
+        f"{list(error.instance_path)}: {error.message}" for error in Draft202012Validator(schema).iter_errors(manifest)
+    ]
+
+
+@pytest.mark.parametrize("kind", MANIFESTS)
+def test_a_manifest_fits_the_schema_of_kubernetes(kind: str) -> None:
+    assert schema_problems(kind, MANIFESTS[kind]) == []
+
+
+def test_a_misspelt_or_mistyped_field_of_a_manifest_is_found() -> None:
+    misspelt = copy.deepcopy(MANIFESTS["StatefulSet"])
+    misspelt["spec"]["template"]["spec"]["containers"][0]["imagePullPolice"] = "Always"
+    assert any("imagePullPolice" in problem for problem in schema_problems("StatefulSet", misspelt))
+    mistyped = copy.deepcopy(MANIFESTS["StatefulSet"])
+    mistyped["spec"]["replicas"] = "one"
+    assert schema_problems("StatefulSet", mistyped) != []
 
 
 def test_the_unit_waits_for_the_server_and_protects_the_machine() -> None:

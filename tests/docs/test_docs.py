@@ -58,6 +58,8 @@ NOT_FINDINGS = frozenset(
         "STEPS_NOT_FOUND",
         "WORKFLOWS_NOT_FOUND",
         "NOTIFY_SOCKET",  # variables of the machine
+        "FORCE_COLOR",
+        "NO_COLOR",
         "XDG_CONFIG_HOME",
         "CLAUDE_CONFIG_DIR",
         "CODEX_HOME",
@@ -98,7 +100,7 @@ def test_a_generated_page_is_current(name: str) -> None:
 
 def test_every_page_of_the_reference_is_generated() -> None:
     written = {path.relative_to(ROOT / "docs").as_posix() for path in (ROOT / "docs" / "reference").iterdir()}
-    assert written == set(PAGES)
+    assert written == {name for name in PAGES if name.startswith("reference/")}
 
 
 @pytest.mark.parametrize("name", TRANSCRIPT_PAGES)

@@ -16,7 +16,8 @@ from penstock.graph.schema.types import BASES
 from penstock.graph.syntax.tokens import TokenKind, tokenize
 
 FOLDER = Path(__file__).parents[2] / "editors" / "vscode-graph"
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "graph-language.md"
+GUIDES = Path(__file__).parents[2] / "docs" / "guides"
+GUIDE = "".join((GUIDES / f"{name}.md").read_text(encoding="utf-8") for name in ("graph-schema", "graph-language"))
 
 
 def load(path: str) -> dict[str, Any]:
@@ -151,7 +152,7 @@ _EXPECTED = {
 
 @pytest.mark.parametrize(("language", "path"), [("pg", SCHEMA), ("gq", QUERY)])
 def test_every_token_of_the_guide_has_a_scope_that_fits(language: str, path: str) -> None:
-    blocks = re.findall(rf"^```{language}\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL)
+    blocks = re.findall(rf"^```{language}\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL)
     assert blocks
     grammar = Grammar(path)
     for text in blocks:
@@ -164,5 +165,5 @@ def test_every_token_of_the_guide_has_a_scope_that_fits(language: str, path: str
 
 
 def test_formatted_queries_of_the_guide_stay_as_they_are() -> None:
-    for text in re.findall(r"^```gq\n(.*?)^```$", GUIDE.read_text(encoding="utf-8"), re.MULTILINE | re.DOTALL):
+    for text in re.findall(r"^```gq\n(.*?)^```$", GUIDE, re.MULTILINE | re.DOTALL):
         assert format_queries(text) == text

@@ -1,4 +1,4 @@
-"""The policies in the guide are policies: they parse, and fit the schema of what can be called."""
+"""The policies in the guides are policies: they parse, and fit the schema of what can be called."""
 
 from __future__ import annotations
 
@@ -13,7 +13,9 @@ from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.runs.actions.nodes import NODE_ACTIONS
 from penstock.operations.runs.actions.workflows import workflow_action
 
-GUIDE = Path(__file__).parents[2] / "docs" / "guides" / "policies.md"
+DOCS = Path(__file__).parents[2] / "docs"
+GUIDES = DOCS / "guides"
+PAGES = (GUIDES / "policies.md", GUIDES / "hide-fields.md", DOCS / "explanation" / "policies.md")
 REFUND: dict[str, Any] = {
     "input": {"type": "object", "required": ["amount"], "properties": {"amount": {"type": "number"}}},
     "output": {
@@ -26,9 +28,11 @@ REFUND: dict[str, Any] = {
 }
 
 
-def test_every_policy_of_the_guide_can_be_used() -> None:
-    blocks = re.findall(r"```cedar\n(.*?)```", GUIDE.read_text(encoding="utf-8"), re.DOTALL)
-    parsed = parse_policies("\n".join(blocks), "guide")
+def test_every_policy_of_the_pages_can_be_used() -> None:
+    texts = (page.read_text(encoding="utf-8") for page in PAGES)
+    blocks = [block for text in texts for block in re.findall(r"```cedar\n(.*?)```", text, re.DOTALL)]
+    # The same policy stands in two pages.
+    parsed = parse_policies("\n".join(dict.fromkeys(blocks)), "guide")
     refund = workflow_action("refund_order", REFUND)
     operations, nodes = (
         (item.policy_action for item in builtin_operations()),
@@ -40,7 +44,7 @@ def test_every_policy_of_the_guide_can_be_used() -> None:
 
 
 def test_the_policies_of_the_guide_about_graphs_can_be_used() -> None:
-    text = (GUIDE.parent / "graphs.md").read_text(encoding="utf-8")
+    text = (GUIDES / "graph-operations.md").read_text(encoding="utf-8")
     parsed = parse_policies("\n".join(re.findall(r"```cedar\n(.*?)```", text, re.DOTALL)), "guide")
     actions = {item.policy_action.name: item.policy_action for item in builtin_operations()}
     assert (parsed.problems, validate(parsed.policies, actions)) == ((), ())
@@ -48,7 +52,7 @@ def test_the_policies_of_the_guide_about_graphs_can_be_used() -> None:
 
 
 def test_the_codes_that_the_guide_about_graphs_explains_exist() -> None:
-    text = (GUIDE.parent / "graphs.md").read_text(encoding="utf-8")
+    text = (GUIDES / "graph-operations.md").read_text(encoding="utf-8")
     rows = text.partition("## Troubleshooting")[2].splitlines()
     codes = {code for row in rows for code in re.findall(r"`([A-Z][A-Z_]+)`", row.partition(" | ")[0])}
     assert len(codes) > 15

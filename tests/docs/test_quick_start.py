@@ -14,7 +14,7 @@ from tests.live.cli.processes import Shop, read_until
 from tests.waiting import SECONDS_MAX
 from tests.zygote import piped_folder
 
-PAGE = Path(__file__).parents[2] / "docs" / "guides" / "quick-start.md"
+PAGE = Path(__file__).parents[2] / "docs" / "tutorials" / "quick-start.md"
 FENCED = re.compile(r"^```(\w+)\n(.*?)^```$", re.MULTILINE | re.DOTALL)
 # What is different every time.
 VARIABLE = (
@@ -105,7 +105,7 @@ def follow(reader: Reader, server: subprocess.Popen[str], page: list[Block]) -> 
     text = file.read_text(encoding="utf-8")
     changed = text.replace("amount > 100", "amount > 150").replace("version: 1.0.0", "version: 1.1.0")
     file.write_text(changed, encoding="utf-8")
-    assert plain(read_until(server, "under way")) == plain(change.text)
+    assert plain(read_until(server, "in progress")) == plain(change.text)
     file.write_text(changed.replace("default: pay", "default: pya"), encoding="utf-8")
     assert plain(read_until(server, "has mistakes")) == plain(mistake.text)
     assert plain(reader.type(answer.text)) == plain(answered.text)

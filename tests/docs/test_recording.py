@@ -1,6 +1,7 @@
 """The recorded terminal session of the README shows what its commands print today."""
 
 from pathlib import Path
+from xml.etree import ElementTree
 
 from docs.generator.recording import COLUMNS, PICTURE, comparable, draw, lines_of_drawing, record, session
 from tests.zygote import piped_folder
@@ -19,3 +20,10 @@ def test_no_line_of_the_recording_is_wider_than_the_terminal() -> None:
     stored = lines_of_drawing(PICTURE.read_text(encoding="utf-8"))
     assert stored
     assert max(map(len, stored)) <= COLUMNS
+
+
+def test_the_picture_is_well_formed_and_shows_a_display_that_is_drawn_again_once() -> None:
+    drawn = ElementTree.parse(PICTURE)
+    assert drawn.getroot().tag == "{http://www.w3.org/2000/svg}svg"
+    shown = [line for line in lines_of_drawing(PICTURE.read_text(encoding="utf-8")) if line.startswith("● ")]
+    assert len(shown) == 1

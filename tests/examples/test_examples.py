@@ -125,7 +125,8 @@ class Command:
 def readme_commands() -> list[Command]:
     """The rows of the table: what it shows, the command, how the run ends."""
     rows = (EXAMPLES / "README.md").read_text(encoding="utf-8").splitlines()
-    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in rows if "`penstock " in row]
+    simulated = [row for row in rows if "`penstock workflow simulate " in row]
+    cells = [[cell.strip() for cell in row.strip("|").split("|")] for row in simulated]
     return [Command(re.sub("^`|`$", "", row[2]), row[3]) for row in cells]
 
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 from tests.live.rest.servers import LiveServer
@@ -77,7 +77,9 @@ def place(request: pytest.FixtureRequest, server: LiveServer, tmp_path_factory: 
         (folder / "key").write_text(server.key + "\n", encoding="utf-8")
         (folder / "key").chmod(0o600)
         found = Place(folder, ())
-        found.run("profile", "add", "here", "--server", server.url, "--key-file", str(folder / "key"), "--use")
+        found.run(
+            "config", "profile", "add", "here", "--server", server.url, "--key-file", str(folder / "key"), "--use"
+        )
     else:
         found = Place(folder, ("--db", "orders.db"))
     # Another one each time: a worker that is given tests of another makes a place again, beside the same server.
@@ -108,29 +110,29 @@ def test_an_execution_is_started_steered_and_listed(place: Place) -> None:
         *("--labels", "team=a", "--labels", "day=1"),
     )
     assert started["status"] == "waiting_signal"
-    assert place.json("execution", "list", "--label", "team=a", "--workflow-id", name)["items"]
-    assert "waiting_signal" in place.run("execution", "list", "--status", "waiting_signal", "--status", "failed")
-    place.run("execution", "signal", execution_id, "go_ahead", '{"n": 1}')
-    with_events = place.run("execution", "stream", execution_id)
+    assert place.json("runs", "list", "--label", "team=a", "--workflow-id", name)["items"]
+    assert "waiting_signal" in place.run("runs", "list", "--status", "waiting_signal", "--status", "failed")
+    place.run("runs", "signal", execution_id, "go_ahead", '{"n": 1}')
+    with_events = place.run("runs", "stream", execution_id)
     assert "complete" in with_events
-    lines = [json.loads(line) for line in place.run("execution", "stream", execution_id, "--json").splitlines()]
+    lines = [json.loads(line) for line in place.run("runs", "stream", execution_id, "--json").splitlines()]
     assert [line["event"] for line in lines][-2:] == ["output", "complete"]
-    assert place.json("execution", "status", execution_id)["output"] == {"order": "A-1", "got": {"n": 1}}
-    assert place.json("execution", "delete", execution_id)["deleted"] is True
+    assert place.json("runs", "show", execution_id)["output"] == {"order": "A-1", "got": {"n": 1}}
+    assert place.json("runs", "delete", execution_id)["deleted"] is True
 
 
 def test_every_page_is_listed_on_demand(place: Place) -> None:
     name = place.variables["NAME"]
     for number in range(3):
         place.run("workflow", "execute", name, "--execution-id", f"{name}.page.{number}")
-    one = place.json("execution", "list", "--limit", "1", "--workflow-id", name)
+    one = place.json("runs", "list", "--limit", "1", "--workflow-id", name)
     assert len(one["items"]) == 1
     assert one["next_cursor"]
-    every = place.json("execution", "list", "--limit", "1", "--all", "--workflow-id", name)
+    every = place.json("runs", "list", "--limit", "1", "--all", "--workflow-id", name)
     assert len(every["items"]) == 3
     assert every["next_cursor"] is None
     for number in range(3):
-        place.run("execution", "cancel", f"{name}.page.{number}", "--reason", "done here")
+        place.run("runs", "cancel", f"{name}.page.{number}", "--reason", "done here")
 
 
 @pytest.mark.parametrize(
@@ -157,7 +159,9 @@ def test_keys_audit_and_registries_have_commands(place: Place) -> None:
     assert place.json("audit", "verify")["intact"] is True
     assert "key.revoke" in place.run("audit", "list", "--operation", "key.revoke")
     resource = f"{place.variables['NAME']}.schema"
-    assert place.json("schemas", "create", "--id", resource, "--schema", '{"type": "object"}')["id"] == resource
+    assert (
+        place.json("workflow", "schema", "create", "--id", resource, "--schema", '{"type": "object"}')["id"] == resource
+    )
     assert (
         place.json("tool", "create", "--id", resource, "--kind", "mcp", "--name", "t", "--tool-server", "s")["server"]
         == "s"
@@ -169,14 +173,14 @@ def test_an_idempotency_key_makes_a_command_happen_once(place: Place) -> None:
     command = ("workflow", "execute", name, "--idempotency-key", f"{name}-once")
     first = place.json(*command)
     assert place.json(*command) == first
-    place.run("execution", "cancel", first["execution_id"])
+    place.run("runs", "cancel", first["execution_id"])
 
 
 def test_a_stream_is_left_with_ctrl_c(place: Place) -> None:
     name = place.variables["NAME"]
     execution_id = f"{name}.left"
     place.run("workflow", "execute", name, "--execution-id", execution_id)
-    process = place.start("execution", "stream", execution_id, "--json")
+    process = place.start("runs", "stream", execution_id, "--json")
     assert process.stdout is not None
     with process:
         try:
@@ -187,7 +191,7 @@ def test_a_stream_is_left_with_ctrl_c(place: Place) -> None:
             assert process.wait(SECONDS_MAX) == 130
         finally:
             process.kill()
-    place.run("execution", "cancel", execution_id)
+    place.run("runs", "cancel", execution_id)
 
 
 def test_runs_of_a_server_are_shown_and_changed_by_the_same_commands(server: LiveServer, tmp_path: Path) -> None:

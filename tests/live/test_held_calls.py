@@ -253,8 +253,8 @@ def test_the_command_line_shows_and_approves(server: LiveServer, robot: str) -> 
         assert done.returncode == 0, done.stderr
         return done.stdout
 
-    assert "workflow.execute" in penstock("draft", "get", draft_id)
-    assert "executed" in penstock("draft", "approve", draft_id, "--note", "fine")
+    assert "workflow.execute" in penstock("approval", "get", draft_id)
+    assert "executed" in penstock("approval", "approve", draft_id, "--note", "fine")
     assert runs(server) == before + 1
 
 

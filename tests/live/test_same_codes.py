@@ -9,7 +9,7 @@ from typing import Any
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.base.json import JsonObject
 from penstock.cli.main import app
@@ -189,7 +189,14 @@ class Everywhere:
             result = CliRunner().invoke(app, [*words, *where, "--json"], env=environment)
         return result.exit_code, json.loads(result.stdout)
 
-    def rest(self, bad: Bad) -> str:
+    def printed(self, words: tuple[str, ...], *where: str) -> str:
+        """What a command prints for people."""
+        kept = {name: None for name in os.environ if name.startswith("PENSTOCK")}
+        environment = {**kept, "PENSTOCK_API_KEY": self.server.key, "XDG_CONFIG_HOME": str(self.folder)}
+        with chdir(self.folder):
+            return CliRunner().invoke(app, [*words, *where], env=environment).output
+
+    def rest(self, bad: Bad) -> Any:
         operation, path, body = find_operation(bad.operation), "", dict(bad.arguments)
         path = f"/api/v0{operation.path}"
         query: list[tuple[str, Any]] = []
@@ -202,7 +209,7 @@ class Everywhere:
                 value = body.pop(parameter.name)
                 query += [(parameter.name, item) for item in (value if isinstance(value, list) else [value])]
         sent = None if operation.method in ("GET", "DELETE") else body
-        return str(self.ask(operation.method, path, sent, query)["code"])
+        return self.ask(operation.method, path, sent, query)
 
     def ask(self, method: str, path: str, body: Any, query: Any = None, **headers: str) -> Any:
         shown = {"Authorization": f"Bearer {self.server.key}", **headers}
@@ -211,7 +218,7 @@ class Everywhere:
         )
         return answer.json()
 
-    def mcp(self, bad: Bad) -> str:
+    def mcp(self, bad: Bad) -> Any:
         name = f"penstock_{bad.operation.replace('.', '_')}"
         params: JsonObject = {"name": name, "arguments": dict(bad.arguments), "_meta": META}
         asked = {"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}
@@ -219,10 +226,10 @@ class Everywhere:
         answer = self.ask(
             "POST", "/mcp?toolset=all", asked, None, **headers, **{"Mcp-Method": "tools/call", "Mcp-Name": name}
         )
-        return str(answer["result"]["_meta"]["penstock/error"]["code"])
+        return answer["result"]
 
-    def openwop(self, method: str, path: str, body: JsonObject | None) -> str:
-        return str(self.ask(method, path, body)["details"]["code"])
+    def openwop(self, method: str, path: str, body: JsonObject | None) -> Any:
+        return self.ask(method, path, body)
 
 
 @pytest.fixture(scope="module")
@@ -247,16 +254,40 @@ def everywhere(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> 
 
 @pytest.mark.parametrize("bad", TABLE, ids=lambda bad: bad.name)
 def test_a_bad_input_has_the_same_code_on_every_surface(everywhere: Everywhere, bad: Bad) -> None:
-    told = {"rest": everywhere.rest(bad)}
+    told = {"rest": everywhere.rest(bad)["code"]}
     wanted = {"rest": bad.code, "mcp": bad.by_model or bad.code}
-    told["mcp"] = everywhere.mcp(bad)
+    told["mcp"] = everywhere.mcp(bad)["_meta"]["penstock/error"]["code"]
     for name, where in (("file", ("--db", "codes.db")), ("server", ("--server", everywhere.server.url))):
         exit_code, answer = everywhere.command(bad.words, *where)
         told[name], wanted[name] = answer["error"]["code"], bad.code
         assert exit_code == mapping_of(REASONS[bad.code].kind(bad.code, "")).exit_code
     if bad.openwop is not None:
-        told["openwop"], wanted["openwop"] = everywhere.openwop(*bad.openwop), bad.code
+        told["openwop"], wanted["openwop"] = everywhere.openwop(*bad.openwop)["details"]["code"], bad.code
     assert told == wanted
+
+
+@pytest.mark.parametrize("bad", TABLE, ids=lambda bad: bad.name)
+def test_a_refusal_says_on_every_surface_what_happened_and_what_to_do(everywhere: Everywhere, bad: Bad) -> None:
+    problem = everywhere.rest(bad)
+    assert problem["detail"]
+    assert problem["hint"]
+    result = everywhere.mcp(bad)
+    fact, *more = result["content"][0]["text"].splitlines()
+    assert fact.startswith(f"{result['_meta']['penstock/error']['code']}: ")
+    assert [line for line in more if line.startswith("What to do: ")]
+    for where in (("--db", "codes.db"), ("--server", everywhere.server.url)):
+        error = everywhere.command(bad.words, *where)[1]["error"]
+        assert error["message"]
+        assert error["hint"]
+        # The hint is folded at the width of a terminal.
+        printed = " ".join(everywhere.printed(bad.words, *where).split())
+        assert f"{bad.code}: " in printed
+        listed = "`errors`" in error["hint"] and error["details"].get("errors")
+        assert listed or " ".join(f"hint: {error['hint']}".split()) in printed
+    if bad.openwop is not None:
+        answer = everywhere.openwop(*bad.openwop)
+        assert answer["message"]
+        assert answer["details"]["hint"]
 
 
 def test_a_run_is_told_alike_on_a_file_and_on_a_server(everywhere: Everywhere) -> None:

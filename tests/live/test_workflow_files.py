@@ -14,7 +14,7 @@ from tests.waiting import wait_until
 GREET = "penstock: v1\nname: greet\nnodes:\n  - {id: done, type: end, output: hello}\n"
 
 
-@pytest.mark.parametrize("command", ["serve", "worker", "mcp"])
+@pytest.mark.parametrize("command", ["serve", "server worker", "mcp"])
 @pytest.mark.parametrize("text", ["", "# only a comment\n", None])
 def test_a_process_does_not_start_with_a_named_workflow_file_that_says_nothing(
     tmp_path: Path, command: str, text: str | None
@@ -22,7 +22,7 @@ def test_a_process_does_not_start_with_a_named_workflow_file_that_says_nothing(
     shop = Shop(tmp_path)
     if text is not None:
         shop.write("flow.yaml", text)
-    ended = shop.run(command, "--db", "penstock.db", "--workflows", "flow.yaml")
+    ended = shop.run(*command.split(), "--db", "penstock.db", "--workflows", "flow.yaml")
     assert ended.returncode == 2, ended.stderr
     assert "flow.yaml" in ended.stderr
     assert not (tmp_path / "penstock.db").exists()

@@ -27,6 +27,7 @@ from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import GateLimits, HoldChoices, Principal, WebhookChoices
 from penstock.operations.gate.pipeline import RefusedCall
 from penstock.runtime.schedules.scheduler import NotAllowed, Started
+from penstock.runtime.tables.api_keys import read_key
 from tests.scenarios.agents import conversation
 from tests.scenarios.office import Office
 from tests.unit.operations.receiver import Receiver
@@ -191,7 +192,7 @@ class Bench:
 def named_code(answer: Any) -> str:
     """The code of a refusal on a surface that has words of its own for it."""
     text = json.dumps(answer)
-    return "VERSION_PROPOSED" if "is proposed, and a person has to accept it" in text else text
+    return "VERSION_PROPOSED" if "is proposed, and a person must accept it" in text else text
 
 
 Way: TypeAlias = Callable[[Bench, str], Awaitable[str]]
@@ -703,7 +704,7 @@ async def open_bench(
             answer = await bench.client("POST", "/api/agent-admin/v1/apps", body, key=bench.boss)
             assert answer.status == 200, answer
             bench.app = answer.json()["data"]["token"]
-            key = await gate.services.platform.key(boss_id)
+            key = await read_key(gate.services.platform, boss_id)
             assert key is not None
             bench.office.people["boss"] = principal_of(key)
         else:

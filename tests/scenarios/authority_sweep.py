@@ -56,6 +56,7 @@ from penstock.operations.gate.chosen_limits import GateLimits
 from penstock.operations.gate.context import Credentials, Request
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import RefusedCall
+from penstock.runtime.tables.api_keys import put_key, read_key
 from tests.issuers import PUBLIC_URL, Issuer, IssuerDirectory
 from tests.live.tenants import BODIES
 from tests.scenarios.test_mcp_crowds import modern
@@ -306,9 +307,9 @@ async def _keys(world: World) -> list[Key]:
     revoked, revoked_id = await made("a revoked key", ["*"])
     await internal_call(gate, local_owner(), "key.revoke", {"key_id": revoked_id}, surface="cli")
     expired, expired_id = await made("an expired key", ["*"])
-    row = await gate.services.platform.key(expired_id)
+    row = await read_key(gate.services.platform, expired_id)
     assert row is not None
-    await gate.services.platform.put_key(replace(row, expires_at=1))
+    await put_key(gate.services.platform, replace(row, expires_at=1))
     found += [invalid(revoked.name, revoked.secret), invalid(expired.name, expired.secret)]
     forged = revoked.secret[:-4] + ("aaaa" if revoked.secret[-4:] != "aaaa" else "bbbb")
     found.append(invalid("a key with a forged secret", forged))

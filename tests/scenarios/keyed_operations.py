@@ -36,6 +36,8 @@ from penstock.operations.permissions.console_sessions import SessionRecord, sess
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.resources import put_resource
 from tests.fixtures.oauth_server import OAuthWorld
 from tests.issuers import Issuer, IssuerDirectory
 from tests.scenarios.office import ERASE
@@ -106,7 +108,7 @@ class Desk:
         if kind not in self.people:
             scopes = ["*", "approve:approvers"]
             made = await self.do("key.create", name=f"{kind}-{next(_NUMBERS)}", kind=kind, scopes=scopes)
-            key = await self.gate.services.platform.key(made["key"]["id"])
+            key = await read_key(self.gate.services.platform, made["key"]["id"])
             assert key is not None
             self.people[kind] = principal_of(key)
         return self.people[kind]
@@ -325,7 +327,7 @@ async def _signed_in(desk: Desk) -> Arguments:
     owner, now = local_owner(), desk.clock.now_ms()
     record = SessionRecord(principal=owner.id, name="owner", began_ms=now, used_ms=now)
     row = session_row(owner.tenant, desk.name("s"), record, owner.id)
-    await desk.gate.services.platform.put_resource(row, expected_etag=None)
+    await put_resource(desk.gate.services.platform, row, expected_etag=None)
     return {"console_session_id": row.resource_id}
 
 

@@ -21,6 +21,7 @@ from penstock.operations.gate.context import HoldChoices, Principal, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome, RefusedCall
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.ports.host import Committed
+from penstock.runtime.tables.api_keys import read_key
 from tests.surroundings import open_store
 from tests.waiting import SECONDS_MAX
 
@@ -59,7 +60,7 @@ class Office:
         """Make a key, and return whom it stands for."""
         arguments = {"name": name, "kind": kind, "scopes": list(scopes), **more}
         made = await self.call(maker or self.owner, "key.create", **arguments)
-        key = await self.gate.services.platform.key(made["key"]["id"])
+        key = await read_key(self.gate.services.platform, made["key"]["id"])
         assert key is not None
         self.people[name] = principal_of(key)
         return self.people[name]

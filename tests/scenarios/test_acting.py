@@ -31,6 +31,9 @@ from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.scheduler import NotAllowed, Postponed, Started
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.api_keys import put_key, read_key
+from penstock.runtime.tables.audit.heads import find_audit_head
+from penstock.runtime.tables.audit.records import list_audit
 from tests.scenarios.test_audited_changes import fail_audit
 from tests.waiting import SECONDS_MAX
 
@@ -38,7 +41,7 @@ from tests.waiting import SECONDS_MAX
 async def audited(gate: Gate, operation: str, *, tenant: str = "default") -> list[tuple[Any, ...]]:
     """Who did something, to what, and how it ended; the newest first."""
     await gate.flush()
-    page = await gate.services.platform.audit(AuditQuery(tenant=tenant, operation=operation, limit=50))
+    page = await list_audit(gate.services.platform, AuditQuery(tenant=tenant, operation=operation, limit=50))
     return [(item.entry.principal, item.entry.surface, item.entry.outcome, item.entry.code) for item in page.records]
 
 
@@ -74,7 +77,7 @@ class Night:
     async def holder(self, *scopes: str) -> tuple[Principal, str]:
         """Somebody with a new key, and its id."""
         made = await self.call(OWNER, "key.create", name="ada", scopes=list(scopes))
-        row = await self.gate.services.platform.key(made["key"]["id"])
+        row = await read_key(self.gate.services.platform, made["key"]["id"])
         assert row is not None
         return principal_of(row), row.key_id
 
@@ -109,7 +112,7 @@ def test_a_schedule_starts_its_runs_by_a_call_in_the_name_of_who_made_it(tmp_pat
         assert isinstance(await night.passes(), Started)
         (record,) = await audited(night.gate, "schedule.start")
         assert record == ("schedule:daily", "schedule", "allowed", None)
-        page = await night.gate.services.platform.audit(AuditQuery(tenant="default", operation="schedule.start"))
+        page = await list_audit(night.gate.services.platform, AuditQuery(tenant="default", operation="schedule.start"))
         assert page.records[0].entry.acting_for == (ada.id,)
         assert (await night.schedule())["refused"] is None
 
@@ -148,9 +151,9 @@ def test_a_schedule_of_somebody_who_lost_the_right_to_start_workflows_starts_not
     async def test(night: Night) -> None:
         ada, key_id = await night.holder(*SCHEDULER)
         await night.call(ada, "schedule.create", **DAILY)
-        row = await night.gate.services.platform.key(key_id)
+        row = await read_key(night.gate.services.platform, key_id)
         assert row is not None
-        await night.gate.services.platform.put_key(msgspec.structs.replace(row, scopes=("schedule:write",)))
+        await put_key(night.gate.services.platform, msgspec.structs.replace(row, scopes=("schedule:write",)))
         assert (await night.passes()).code == "SCOPE_REQUIRED"
 
     at_night(tmp_path, test)
@@ -225,7 +228,9 @@ def test_runs_past_their_time_are_forgotten_by_calls_one_for_each_batch_of_a_ten
         retention = ("system:retention", "system", "allowed", None)
         assert await audited(night.gate, "retention.forget_runs") == [retention]
         assert await audited(night.gate, "retention.forget_runs", tenant="acme") == [retention]
-        page = await night.gate.services.platform.audit(AuditQuery(tenant="default", operation="retention.forget_runs"))
+        page = await list_audit(
+            night.gate.services.platform, AuditQuery(tenant="default", operation="retention.forget_runs")
+        )
         assert page.records[0].entry.details == {"runs": 7}
         left = await night.gate.services.store.list_runs(RunQuery())
         assert [row.run_id for row in left.rows] == ["young"]
@@ -248,8 +253,8 @@ def test_audit_records_past_their_time_are_forgotten_by_a_call(tmp_path: Path) -
 
 async def sealed(gate: Gate) -> list[tuple[int, str, JsonObject]]:
     """The trail, oldest first, and that it holds."""
-    page = await gate.services.platform.audit(AuditQuery(tenant="default", oldest_first=True))
-    head = await gate.services.platform.audit_head("default")
+    page = await list_audit(gate.services.platform, AuditQuery(tenant="default", oldest_first=True))
+    head = await find_audit_head(gate.services.platform, "default")
     assert head is not None
     assert (head.first_seq, head.last_seq) == (page.records[0].seq, page.records[-1].seq)
     return [(item.seq, item.entry.operation, item.entry.details) for item in page.records]

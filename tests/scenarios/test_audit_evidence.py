@@ -25,6 +25,7 @@ from penstock.governance.audit.tree import verify_consistency, verify_inclusion
 from penstock.operations.audit.records import export_lines
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.pipeline import ANONYMOUS, Gate
+from penstock.runtime.tables.audit.removal import redact_audit
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
 
@@ -330,7 +331,7 @@ def test_a_redaction_of_an_earlier_release_is_put_on_record_afterwards(tmp_path:
         await changes(caller, 0, 2)
         await caller.call("audit.checkpoint")
         # Earlier releases erased like this, and recorded no commitments.
-        await caller.gate.services.platform.redact_audit(tenant="default", seqs=[1], names=["subject"])
+        await redact_audit(caller.gate.services.platform, tenant="default", seqs=[1], names=["subject"])
         found = await caller.call("audit.verify")
         assert (found["intact"], found["reason"], found["broken_at"]) == (False, "redaction_unrecorded", 1)
         assert [problem.kind for problem in verified(await exported(caller), key).problems] == ["redaction_unrecorded"]

@@ -15,6 +15,8 @@ from penstock.governance.principals import Principal
 from penstock.operations.gate.context import Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord, KeyRow
+from penstock.runtime.tables.api_keys import put_key
+from penstock.runtime.tables.audit.records import list_audit
 from tests.waiting import SECONDS_MAX
 
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end"}]}
@@ -48,7 +50,7 @@ async def opened(folder: Path) -> AsyncIterator[Gate]:
     ):
         scopes = tuple(sorted(ADA.scopes))
         key = KeyRow(key_id="ada", tenant="shop", name=ADA.name, secret_hash="", scopes=scopes, created_at=1)
-        await gate.services.platform.put_key(key)
+        await put_key(gate.services.platform, key)
         yield gate
 
 
@@ -66,7 +68,7 @@ async def called(gate: Gate, operation: str, **more: object) -> AnsweredCall | R
 
 
 async def newest(gate: Gate) -> AuditEntry:
-    (record,) = (await gate.services.platform.audit(AuditQuery(tenant="shop", limit=1))).records
+    (record,) = (await list_audit(gate.services.platform, AuditQuery(tenant="shop", limit=1))).records
     return record.entry
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from penstock.cli.main import app
 
@@ -32,7 +32,7 @@ class Shop:
 
     def change(self, *names: str) -> None:
         for name in names:
-            penstock("schemas", "create", "--id", name, "--schema", "{}", "--db", self.db)
+            penstock("workflow", "schema", "create", "--id", name, "--schema", "{}", "--db", self.db)
 
     def sign(self) -> str:
         note: str = json.loads(penstock("audit", "checkpoint", "--db", self.db, "--json").stdout)["note"]

@@ -22,6 +22,7 @@ from penstock.runtime.ports.platform import AuditEntry
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
 from penstock.runtime.stores.sqlite.schema import migrations
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
+from penstock.runtime.tables.audit.removal import forget_audit
 from tests.scenarios.test_repeated_calls import call
 from tests.waiting import SECONDS_MAX
 
@@ -127,7 +128,7 @@ def test_forgetting_old_records_does_not_seal_what_somebody_altered(tmp_path: Pa
         tamper(path, TAMPERED["the head is moved back with the end"][0])
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             platform, seal = gate.services.platform, seal_with(gate.services.pepper)
-            await platform.forget_audit(tenant="default", before_seq=2, seal=seal)
+            await forget_audit(platform, tenant="default", before_seq=2, seal=seal)
             assert (await call(gate, "audit.verify"))["reason"] == "head_altered"
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

@@ -15,6 +15,7 @@ from penstock.app.penstock import Penstock
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
 from tests.scenarios.test_repeated_calls import CASES, Case, call, listed, outcome, prepared, written
 from tests.waiting import SECONDS_MAX
 
@@ -91,7 +92,7 @@ def test_while_no_record_can_be_written_no_read_is_answered_either(tmp_path: Pat
             assert (await call(gate, "key.list"))["items"] == []
             await gate.flush()
             query = AuditQuery(tenant="default", operation="workflow.list")
-            reads = (await gate.services.platform.audit(query)).records
+            reads = (await list_audit(gate.services.platform, query)).records
             assert sum(record.entry.count for record in reads) == 2, "what was gathered before is not lost"
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

@@ -19,6 +19,7 @@ from penstock.base.clock import ManualClock
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
 from tests.scenarios.test_audited_changes import fail_audit, opened
 from tests.scenarios.test_repeated_calls import DyingWriter, KilledError, call, outcome
 from tests.waiting import SECONDS_MAX, until
@@ -49,7 +50,7 @@ async def stored(gate: Gate) -> dict[str, str]:
 async def written(gate: Gate) -> list[tuple[str, str | None, dict[str, Any]]]:
     """The records of imports, oldest first."""
     query = AuditQuery(tenant="default", operation="workflow.import", oldest_first=True)
-    entries = [record.entry for record in (await gate.services.platform.audit(query)).records]
+    entries = [record.entry for record in (await list_audit(gate.services.platform, query)).records]
     return [(entry.outcome, entry.subject, entry.details) for entry in entries]
 
 

@@ -20,6 +20,8 @@ from penstock.base.errors import Unavailable
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.resources import list_all_resources, list_resources
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
 from tests.scenarios.test_audited_changes import fail_audit
@@ -42,14 +44,14 @@ class Shop:
 
     async def written(self, *operations: str, tenant: str = "default") -> list[tuple[str, str, str, dict[str, Any]]]:
         """The records of some operations: who, what, about what, and what else; oldest first."""
-        page = await self.gate.services.platform.audit(AuditQuery(tenant=tenant, oldest_first=True, limit=100))
+        page = await list_audit(self.gate.services.platform, AuditQuery(tenant=tenant, oldest_first=True, limit=100))
         entries = [record.entry for record in page.records if record.entry.operation in operations]
         assert {entry.outcome for entry in entries} <= {"allowed"}
         return [(entry.principal, entry.operation, entry.subject or "", entry.details) for entry in entries]
 
     async def pinned(self) -> dict[str, str]:
         """The hashes of the tools that are pinned, as they stand in the file."""
-        rows = (await self.gate.services.platform.resources("default", "upstream_tool", limit=100)).rows
+        rows = (await list_resources(self.gate.services.platform, "default", "upstream_tool", limit=100)).rows
         return {row.resource_id: str(row.body["hash"]) for row in rows if not row.body.get("revoked")}
 
 
@@ -205,10 +207,10 @@ def test_what_a_server_lists_is_not_kept_while_no_record_can_be_written(tmp_path
         fail_audit(tmp_path / "penstock.db")
         with pytest.raises(Unavailable):
             await there.board.tools_listed("shop", TOOLS)
-        assert await there.gate.services.platform.all_resources("upstream_listing") == ()
+        assert await list_all_resources(there.gate.services.platform, "upstream_listing") == ()
         fail_audit(tmp_path / "penstock.db", fails=False)
         await there.board.tools_listed("shop", TOOLS)
-        assert len(await there.gate.services.platform.all_resources("upstream_listing")) == 1
+        assert len(await list_all_resources(there.gate.services.platform, "upstream_listing")) == 1
         assert len(await there.written("upstream.keep_listing")) == 1
 
     in_shop(tmp_path, test)

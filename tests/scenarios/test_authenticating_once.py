@@ -9,9 +9,13 @@ import pytest
 
 from penstock.app.serving.server import ServerOptions
 from penstock.base import limits
+from penstock.operations.gate import authentication
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import Credentials, Principal
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import AuditQuery, KeyRow
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.audit.records import list_audit
 from tests.unit.rest.conftest import HELLO, Answered, Client, opened
 from tests.waiting import SECONDS_MAX
 
@@ -69,18 +73,26 @@ class Counted:
 
     def __init__(self, client: Client, patch: pytest.MonkeyPatch) -> None:
         self.authentications = self.reads = 0
-        authenticate, key = Authenticator.authenticate, client.gate.services.platform.key
+        authenticate, recognised = Authenticator.authenticate, Authenticator.recognised
 
         async def counted(authenticator: Authenticator, credentials: Credentials) -> Principal:
             self.authentications += 1
-            return await authenticate(authenticator, credentials)
+            with patch.context() as within:  # it looks at what is at hand, too
+                within.setattr(Authenticator, "recognised", recognised)
+                return await authenticate(authenticator, credentials)
 
-        async def read(key_id: str) -> KeyRow | None:
+        def counted_at_hand(authenticator: Authenticator, credentials: Credentials) -> Principal | None:
+            principal = recognised(authenticator, credentials)
+            self.authentications += principal is not None
+            return principal
+
+        async def read(database: Database, key_id: str) -> KeyRow | None:
             self.reads += 1
-            return await key(key_id)
+            return await read_key(database, key_id)
 
         patch.setattr(Authenticator, "authenticate", counted)
-        patch.setattr(client.gate.services.platform, "key", read)
+        patch.setattr(Authenticator, "recognised", counted_at_hand)
+        patch.setattr(authentication, "read_key", read)
 
 
 @pytest.mark.parametrize("ask", SURFACES, ids=lambda ask: ask.__name__)
@@ -105,7 +117,7 @@ async def test_a_stranger_is_refused_with_one_record(ask: Any, tmp_path: Path) -
         assert (await ask(client)).status == 401
         client.key = owner
         await client.gate.flush()
-        seen = await client.gate.services.platform.audit(AuditQuery(tenant="-", limit=10))
+        seen = await list_audit(client.gate.services.platform, AuditQuery(tenant="-", limit=10))
         assert [(entry.entry.principal, entry.entry.code, entry.entry.count) for entry in seen.records] == [
             ("anonymous", "UNAUTHENTICATED", 1)
         ]

@@ -22,6 +22,8 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.pipeline import AnsweredCall
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
+from penstock.runtime.tables.api_keys import list_keys, read_key
+from penstock.runtime.tables.resources import list_all_resources
 from tests.live.tenants import BODIES
 from tests.scenarios.test_authority import GREET, HOOK, NIGHTLY, opened
 from tests.unit.operations.conftest import Caller
@@ -70,9 +72,9 @@ async def seen(owner: Caller) -> Seen:
     services = owner.gate.services
     runs = await services.store.list_runs(RunQuery(limit=500, tenant=None))
     definitions = await services.store.list_definitions(tenant=None, limit=500)
-    keys = await services.platform.keys(tenant=None, limit=500)
+    keys = await list_keys(services.platform, tenant=None, limit=500)
     kinds = ("schema", "model", "tool", "agent", "webhook")
-    resources = [row for kind in kinds for row in await services.platform.all_resources(kind)]
+    resources = [row for kind in kinds for row in await list_all_resources(services.platform, kind)]
     return Seen(
         frozenset(row.run_id for row in runs.rows),
         {row.schedule_id: row for row in await services.store.schedules()},
@@ -200,7 +202,10 @@ def test_no_operation_brings_about_what_the_key_does_not_allow(name: str, tmp_pa
             made = await owner.call(
                 "key.create", name="tried", scopes=list(kind.scopes), tenant=kind.tenant, **kind.more
             )
-            caller, own = owner.with_key(made["secret"]), await owner.gate.services.platform.key(made["key"]["id"])
+            caller, own = (
+                owner.with_key(made["secret"]),
+                await read_key(owner.gate.services.platform, made["key"]["id"]),
+            )
             assert own is not None
             changing = [item for item in owner.gate.catalogue.all() if not item.annotations.read_only]
             for capability in sorted(changing, key=lambda item: (item.annotations.destructive, item.name)):

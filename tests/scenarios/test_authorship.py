@@ -128,7 +128,7 @@ def test_a_version_that_nobody_accepted_has_no_effect_in_any_way(tmp_path: Path)
             refused = await office.refusal(owner, "workflow.execute", workflow_id="theirs", input={"customer": "C"})
             assert refused.code == "VERSION_PROPOSED", refused
             assert "version " in refused.message
-            assert "workflow theirs is proposed, and a person has to accept it" in refused.message
+            assert "workflow theirs is proposed, and a person must accept it" in refused.message
             for operation, arguments in (
                 ("workflow:theirs", {"customer": "C"}),
                 ("control.workflow_start", {"definition": {**LOW, "name": "theirs"}, "input": {"customer": "C"}}),

@@ -1,4 +1,4 @@
-"""`penstock check` finds a changed byte in every column of a file that holds texts or bytes, and names the place.
+"""`penstock server check` finds a changed byte in every column that holds texts or bytes, and names the place.
 
 The file is made by real calls of every operation that writes; tables and columns are read from the file itself, so that
 a new one cannot be left out. `NOT_CHECKED` has the columns whose change is not found, each with the reason.
@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.app.gate import local_owner
 from penstock.cli.main import app
@@ -48,6 +48,7 @@ NOT_CHECKED: Final[dict[str, str]] = {
     "rate_buckets": "counters that fill again within minutes",
     "run_spending": "counters, which change with each call of a model",
     "runs.owner": "the worker that has the run now; every start of one takes over what is left",
+    "topics": "how often topics changed; any other number makes caches read again",
     "usage_counts": "counters of quotas, which change with each call",
     "workers": "who is at work now",
 }
@@ -160,7 +161,7 @@ def test_a_changed_byte_on_the_disk_is_found_by_the_command(path: Path, tmp_path
     place = raw.index(value)
     raw[place + 5] ^= 0x80  # a text is no longer UTF-8 after that
     copy.write_bytes(raw)
-    done = CliRunner().invoke(app, ["check", "--db", str(copy)])
+    done = CliRunner().invoke(app, ["server", "check", "--db", str(copy)])
     assert done.exit_code == 1, done.output
     assert f"table {table}," in done.output.replace("\n", " ")
     assert "Traceback" not in done.output

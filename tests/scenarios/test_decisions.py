@@ -6,6 +6,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
+from penstock.runtime.tables.api_keys import read_key
 from tests.scenarios.office import Office, in_office
 from tests.scenarios.test_waiting_approvals import ASKING
 from tests.waiting import until
@@ -129,7 +130,7 @@ def test_a_key_of_another_tenant_has_no_name_here(tmp_path: Path) -> None:
     async def test(office: Office) -> None:
         run_id = await start(office, asks("far", _APPROVE))
         made = await office.call(office.owner, "key.create", name="elsewhere", kind="person", scopes=["*"], tenant="t2")
-        key = await office.gate.services.platform.key(made["key"]["id"])
+        key = await read_key(office.gate.services.platform, made["key"]["id"])
         assert key is not None
         await office.penstock.run(run_id).answer({"approve": True}, by=key.principal_id)
         (told,) = await decisions(office, "ada", run_id)

@@ -1,4 +1,4 @@
-"""`penstock doctor`: one command that sees the whole installation, and names what is wrong and what to do."""
+"""`penstock server doctor`: one command that sees the whole installation, and names what is wrong and what to do."""
 
 import json
 import socket
@@ -29,7 +29,7 @@ def settings(port: int = 0, more: str = "") -> str:
 
 def examined(shop: Shop, *, ok: bool) -> dict[str, list[dict[str, Any]]]:
     """What was found, by name; the exit code says the same."""
-    ran = shop.run("doctor", "--json")
+    ran = shop.run("server", "doctor", "--json")
     told = json.loads(ran.stdout)
     assert (told["ok"], ran.returncode) == (ok, 0 if ok else 1), told
     found: dict[str, list[dict[str, Any]]] = {}

@@ -184,4 +184,4 @@ def test_the_settings_say_when_and_to_whom_or_neither() -> None:
         (problem,) = settings_problems(settings(**half))
         assert "belong together" in problem.message
     (late,) = settings_problems(settings(escalate_after=timedelta(days=400), escalate_to=("directors",)))
-    assert "not shorter than" in late.message
+    assert "must be shorter than" in late.message

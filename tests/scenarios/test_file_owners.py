@@ -12,7 +12,7 @@ from pathlib import Path
 from typing import Final
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.executors.secret_sources import resolve_secret
@@ -225,7 +225,7 @@ def test_the_doctor_names_files_that_others_can_change(tmp_path: Path, monkeypat
     for kind in OPERATOR_FILES:
         paths[kind].chmod(0o666)
     monkeypatch.chdir(tmp_path)
-    told = CliRunner().invoke(app, ["doctor", "--config", str(paths["settings"]), "--json"])
+    told = CliRunner().invoke(app, ["server", "doctor", "--config", str(paths["settings"]), "--json"])
     warned = [
         item for item in json.loads(told.output)["checks"] if item["name"] == "access" and item["status"] == "warn"
     ]

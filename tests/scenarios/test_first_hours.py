@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 import penstock
 from penstock import Penstock, PenstockError
@@ -134,7 +134,7 @@ def test_what_is_for_developers_of_penstock_is_not_in_the_help_of_users() -> Non
     shown = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True, timeout=SECONDS_MAX
     )
-    assert "doctor" in shown.stdout
+    assert "server" in shown.stdout
     assert "coverage" not in shown.stdout
 
 

@@ -19,6 +19,7 @@ from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.audit.records import list_audit
 from tests.live.rest.servers import LiveServer, serving
 from tests.scenarios.test_audited_changes import opened
 from tests.scenarios.test_hanging_up import BOTH, modern
@@ -177,7 +178,7 @@ def test_reads_are_refused_once_their_records_fill_the_buffer_and_none_is_unreco
             assert isinstance(again, AnsweredCall), "a read that is counted already needs no room"
             await gate.flush()
             query = AuditQuery(tenant="default", operation="schema.get", outcome="allowed")
-            records = (await gate.services.platform.audit(query)).records
+            records = (await list_audit(gate.services.platform, query)).records
             assert sum(record.entry.count for record in records) == 1 + room + 1
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

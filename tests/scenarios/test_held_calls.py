@@ -20,6 +20,7 @@ from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, WriteIntent
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.api_keys import list_keys
 from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
 from tests.scenarios.test_repeated_calls import DyingWriter
 from tests.waiting import SECONDS_MAX, until
@@ -576,7 +577,7 @@ async def crash_while_made(path: Path, die: Callable[[Office], None]) -> str:
 async def after_crash(path: Path) -> AsyncIterator[Office]:
     async with open_office(path) as office:
         for name in ("robot", "ada"):
-            page = await office.gate.services.platform.keys(tenant=None, limit=100)
+            page = await list_keys(office.gate.services.platform, tenant=None, limit=100)
             office.people[name] = principal_of(next(row for row in page.rows if row.name == name))
         yield office
 

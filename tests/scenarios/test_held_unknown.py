@@ -68,7 +68,7 @@ NAMES = (
 )
 MORE_NAMES = ("revocation_id", "schema_id", "model_id", "tool_id", "agent_id", "server", "tool", "endpoint_id")
 LAST_NAMES = ("delivery_id", "grant_id", "graph_id", "session_id", "notification_id", "console_session_id")
-# Stores what it names, and so finds nothing; its code is for a version that was deleted in between. The last two look
+# Stores what it names, and so finds nothing; its code is for a version that was deleted meanwhile. The last two look
 # whether the caller may, before anybody is asked.
 CREATING = {
     "policy.put",

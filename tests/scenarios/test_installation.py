@@ -43,7 +43,9 @@ def test_the_wheel_has_the_package_and_nothing_of_its_tests(programs: Path) -> N
     assert {name.parts[0] for name in inside} == {"penstock"}
     # The conformance harness is test equipment: it wires executors that answer whatever a driver tells them to.
     strangers = {"tests", "conformance", "harness"}
-    assert [name for name in inside if strangers.intersection(name.with_suffix("").parts)] == []
+    found = [name for name in inside if strangers.intersection(name.with_suffix("").parts)]
+    # A project that `penstock init` creates has test cases of its own.
+    assert found == [Path("penstock/cli/project/templates/graph/tests/tasks.tests.yaml")]
 
 
 def test_help_loads_none_of_the_large_libraries(programs: Path, tmp_path: Path) -> None:
@@ -83,7 +85,7 @@ def test_the_first_commands_of_the_readme_work_on_a_plain_installation(programs:
 
 
 def test_the_commands_for_uv_work_as_printed(tmp_path: Path) -> None:
-    text = Path("docs/guides/quick-start.md").read_text(encoding="utf-8")
+    text = Path("docs/tutorials/quick-start.md").read_text(encoding="utf-8")
     printed = re.findall(r"`((?:uv tool install|uvx) [^`]+)`", text)
     assert printed == ["uv tool install .", "uvx --from . penstock --help"]
     given = {

@@ -10,6 +10,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.runtime.tables.api_keys import put_key, read_key
 from tests.live.mcp.workflows import ASK, GREET
 from tests.scenarios.test_mcp_crowds import Line, calling, crowded, modern, new_session, rpc
 from tests.unit.rest.conftest import Client
@@ -164,9 +165,9 @@ async def test_a_key_that_was_revoked_hears_and_gets_nothing_more(tmp_path: Path
         if way == "here":
             assert (await client("POST", f"keys/{key_id}/revoke", {})).status == 200
         else:  # as another process would do it: nobody is told
-            row = await services.platform.key(key_id)
+            row = await read_key(services.platform, key_id)
             assert row is not None
-            await services.platform.put_key(msgspec.structs.replace(row, revoked_at=services.clock.now_ms()))
+            await put_key(services.platform, msgspec.structs.replace(row, revoked_at=services.clock.now_ms()))
         await asyncio.gather(*(line.ended() for line in lines))
         for chosen in ({**headers}, session, {}):
             refused = await client("POST", "/mcp", body, headers={**_HEADERS, **chosen}, key=key)

@@ -10,6 +10,7 @@ import pytest
 
 from penstock.operations.gate.context import HoldChoices, NodeVisit
 from penstock.runtime.schedules.scheduler import NotAllowed, Started
+from penstock.runtime.tables.resources import read_resource
 from tests.scenarios.office import Office, in_office, open_office, staff
 from tests.scenarios.test_authorship import WRAPPER, accepted
 from tests.scenarios.test_weaker_author import LISTS_KEYS
@@ -94,7 +95,7 @@ def test_a_person_who_rotates_the_secret_of_a_webhook_does_not_accept_its_addres
             await office.hire("boss", "person", "*")
             endpoint_id = made["webhook"]["id"]
             await office.call("boss", "webhook.rotate", endpoint_id=endpoint_id)
-            row = await office.gate.services.platform.resource("default", "webhook", endpoint_id)
+            row = await read_resource(office.gate.services.platform, "default", "webhook", endpoint_id)
             assert row is not None
             assert row.author is not None
             assert (row.author.kind, row.author.is_accepted) == ("agent", False)

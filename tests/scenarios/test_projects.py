@@ -106,7 +106,7 @@ def test_one_bad_file_is_quarantined_with_its_place_and_the_others_are_served(sh
     shop.write("flows/late.yaml", HEAD + 'triggers: [{schedule: {cron: "61 * * * *"}}]\nnodes:\n' + END)
     (shop.folder / "flows" / "noise.yaml").write_bytes(b"penstock: \xff\xfe")
     shop.write("flows/lost.yaml", HEAD.replace("odd", "lost") + MISTAKES["handler"][0] + END)
-    with shop.start("worker", "--json") as worker:
+    with shop.start("server", "worker", "--json") as worker:
         lines = [json.loads(line) for line in read_until(worker, '"workflow":"lost"').splitlines()]
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=SECONDS_MAX)

@@ -16,6 +16,7 @@ from penstock.operations.gate.context import HoldChoices
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import RefusedCall
 from tests.scenarios.office import ERASE, Office, in_office
+from tests.waiting import until
 
 STRICT = HoldChoices(preset="strict", approval=Approval(groups=("approvers",)))
 PAY: dict[str, Any] = {
@@ -163,6 +164,7 @@ def test_every_operation_refuses_what_does_not_exist_and_rehearsing_changes_noth
     ]
 
     async def test(office: Office) -> None:
+        await until(lambda: _has_started(office, tmp_path))
         before, held = _rows(tmp_path), set()
         for capability in operations:
             outcome = await office.outcome("robot", capability.name, **capability.examples[0].arguments)
@@ -176,6 +178,18 @@ def test_every_operation_refuses_what_does_not_exist_and_rehearsing_changes_noth
         assert len(held) > len(_MAKES) / 2  # otherwise this shows nothing
 
     in_office(tmp_path, test, STRICT)
+
+
+async def _has_started(office: Office, path: Path) -> bool:
+    """Whether what a server stores in the background at its start is there: a backup, and the tools of others."""
+    servers = (await office.call(office.owner, "upstream.list"))["items"]
+    around = [item for item in servers if item["status"] != "idle"]
+    if not around:
+        return True
+    with closing(sqlite3.connect(path / "penstock.db")) as file:
+        stored = set(file.execute("select kind, resource_id from resources"))
+    expected = {("backup", "verified"), *(("upstream_listing", item["server"]) for item in around)}
+    return expected <= stored and all(set(item["tools"]) == {"pinned"} for item in around)
 
 
 def _rows(path: Path) -> dict[str, int]:

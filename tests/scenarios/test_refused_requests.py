@@ -24,6 +24,7 @@ from penstock.base import limits
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT
 from penstock.operations.gate.refusals import VARIOUS
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
+from penstock.runtime.tables.audit.records import list_audit
 from tests.live.mcp.broken_messages import META
 from tests.live.rest.servers import LiveServer, serving
 from tests.waiting import SECONDS_MAX
@@ -260,7 +261,7 @@ def recorded(folder: Path) -> list[AuditEntry]:
     async def read() -> list[AuditEntry]:
         async with Penstock.open(folder / "penstock.db", perform=False) as penstock, open_gate(penstock) as gate:
             pages = [
-                await gate.services.platform.audit(AuditQuery(tenant=tenant, limit=1_000))
+                await list_audit(gate.services.platform, AuditQuery(tenant=tenant, limit=1_000))
                 for tenant in (ANONYMOUS_TENANT, "default")
             ]
             return [record.entry for page in pages for record in page.records if record.entry.outcome != "allowed"]

@@ -24,6 +24,7 @@ from penstock.cli.project.context import ProjectContext
 from penstock.cli.project.findings import project_findings
 from penstock.cli.runs.reports import RunContext, print_run
 from penstock.governance.quotas import TENANT_SUBJECT
+from penstock.runtime.tables.usage import read_usage
 from tests.fixtures.model_server import Asked, CutsOff, Fails, ModelServer, Says, Stalls, model_server
 from tests.unit.operations.conftest import Caller
 from tests.waiting import SECONDS_MAX
@@ -322,7 +323,7 @@ async def test_tokens_and_cost_are_in_the_metrics_the_quotas_and_the_report_of_a
                 done = await run(caller)
                 await run(caller)
             telemetry, platform = caller.gate.services.telemetry, caller.gate.services.platform
-            used = await platform.usage(DEFAULT_TENANT, TENANT_SUBJECT, at=caller.penstock.host.clock.now_ms())
+            used = await read_usage(platform, DEFAULT_TENANT, TENANT_SUBJECT, at=caller.penstock.host.clock.now_ms())
     assert telemetry.model_attempts.values == {
         ("openai-compatible", "answered"): 1,
         ("openai-compatible", "limited"): 1,

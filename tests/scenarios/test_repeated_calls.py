@@ -20,7 +20,7 @@ import pytest
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.retention import forget_calls
+from penstock.app.retention import forget_old_calls
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Conflict
@@ -29,6 +29,7 @@ from penstock.operations.gate.context import Credentials, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
 from tests.waiting import SECONDS_MAX, until
@@ -45,16 +46,16 @@ COMMITS_MAX = 20
 
 KILLED_AFTER_PUT_KEY = """
 import os, runpy, signal, sys
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.operations.keys import operations
 
-put_key = SqlitePlatformStore.put_key
+put_key = operations.put_key
 
-async def put_key_and_die(self, key, **more):
-    await put_key(self, key, **more)
+async def put_key_and_die(database, key, **more):
+    await put_key(database, key, **more)
     if key.name == "doomed":
         os.kill(os.getpid(), signal.SIGKILL)
 
-SqlitePlatformStore.put_key = put_key_and_die
+operations.put_key = put_key_and_die
 sys.argv = ["penstock", *sys.argv[1:]]
 runpy.run_module("penstock", run_name="__main__")
 """
@@ -251,7 +252,7 @@ async def listed(gate: Gate, case: Case) -> Any:
 async def written(gate: Gate, case: Case) -> int:
     """How many records there are of calls of an operation that changed something."""
     query = AuditQuery(tenant="default", operation=case.operation, outcome="allowed")
-    return len((await gate.services.platform.audit(query)).records)
+    return len((await list_audit(gate.services.platform, query)).records)
 
 
 async def killed(gate: Gate, store: SqliteRunStore, case: Case, arguments: dict[str, Any], lives: int) -> bool:
@@ -329,18 +330,18 @@ def test_a_call_that_lost_its_claim_changes_nothing(tmp_path: Path) -> None:
     async def test() -> None:
         async with Penstock.open(tmp_path / "penstock.db") as penstock, open_gate(penstock) as gate:
             platform, clock = gate.services.platform, gate.services.clock
-            put_key = platform.put_key
+            write = platform.write
             arguments = {"name": "new", "scopes": ["workflow:read"]}
             answers: list[Any] = []
 
-            async def slow(*given: Any, **more: Any) -> None:
-                platform.put_key = put_key  # type: ignore[method-assign]  # the first call only
+            async def slow(*given: Any, **more: Any) -> Any:
+                platform.write = write  # type: ignore[method-assign]  # the first call only
                 later = ManualClock(clock.now_ms() + limits.IDEMPOTENCY_IN_FLIGHT_MS + 1)
                 gate.services = replace(gate.services, clock=later)
                 answers.append(await call(gate, "key.create", "a", **arguments))
-                await put_key(*given, **more)
+                return await write(*given, **more)
 
-            platform.put_key = slow  # type: ignore[method-assign]  # as slow as a stalled disk
+            platform.write = slow  # type: ignore[method-assign]  # as slow as a stalled disk
             refused = await outcome(gate, "key.create", arguments, "a")
             assert isinstance(refused.error, Conflict)
             assert refused.error.code == "IDEMPOTENCY_IN_FLIGHT"
@@ -421,10 +422,10 @@ def test_expired_answers_are_deleted_as_fast_as_they_come(tmp_path: Path) -> Non
                 for number in range(many)
             ]
             await asyncio.gather(*claims)
-            assert await forget_calls(platform, later + 1) == 0, "they say that a process died during the call"
+            assert await forget_old_calls(platform, later + 1) == 0, "they say that a process died during the call"
             long_after = later + 1 + limits.IDEMPOTENCY_UNANSWERED_MS
-            assert await forget_calls(platform, long_after) == many
-            assert await forget_calls(platform, long_after) == 0
+            assert await forget_old_calls(platform, long_after) == many
+            assert await forget_old_calls(platform, long_after) == 0
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 

@@ -20,10 +20,14 @@ from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.call_records import find_call
 from tests.scenarios.test_repeated_calls import Case, call, killed, outcome
 from tests.waiting import SECONDS_MAX
 
@@ -166,7 +170,7 @@ async def histories(gate: Gate) -> dict[str, list[str]]:
 
 async def records_of(gate: Gate, change: Change) -> list[tuple[str, bool]]:
     """The outcomes of the calls of an operation with the key, and which of them were repetitions."""
-    found = await gate.services.platform.audit(AuditQuery(tenant="default", operation=change.operation))
+    found = await list_audit(gate.services.platform, AuditQuery(tenant="default", operation=change.operation))
     kept = [record.entry for record in found.records if record.entry.details.get("idempotency_key") == KEY]
     return [(entry.outcome, entry.details.get("replayed") is True) for entry in reversed(kept)]
 
@@ -225,7 +229,9 @@ def test_without_a_key_a_repeated_change_is_refused_or_made_again(tmp_path: Path
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))
 
 
-def test_of_two_processes_that_make_one_call_the_slower_one_gets_the_answer_of_the_other(tmp_path: Path) -> None:
+def test_of_two_processes_that_make_one_call_the_slower_one_gets_the_answer_of_the_other(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """It looked whether the call was made before that was stored, and then found the run changed."""
     change = next(item for item in CHANGES if item.operation == "execution.pause")
 
@@ -233,17 +239,16 @@ def test_of_two_processes_that_make_one_call_the_slower_one_gets_the_answer_of_t
         path = tmp_path / "penstock.db"
         async with opened(path) as (gate, _), opened(path) as (other, _):
             await prepared(gate, change)
-            looked, stored = asyncio.Event(), other.services.platform.stored_call
-            go_on = asyncio.Event()
+            looked, go_on = asyncio.Event(), asyncio.Event()
 
-            async def slow(claim: Any) -> Any:
-                other.services.platform.stored_call = stored  # type: ignore[method-assign]  # the first look only
-                found = await stored(claim)
-                looked.set()
-                await go_on.wait()
+            async def slow(database: Database, claim: Any) -> Any:
+                found = await find_call(database, claim)
+                if database is other.services.platform and not looked.is_set():  # its first look only
+                    looked.set()
+                    await go_on.wait()
                 return found
 
-            other.services.platform.stored_call = slow  # type: ignore[method-assign]  # as slow as a busy machine
+            monkeypatch.setattr(idempotency, "find_call", slow)  # as slow as a busy machine
             slower = asyncio.create_task(said(other, change))
             await looked.wait()
             answer, _ = await said(gate, change)

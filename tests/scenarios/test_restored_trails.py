@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.os_users import os_user
@@ -20,6 +20,7 @@ from penstock.operations.gate.context import Principal
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, restore
+from penstock.runtime.tables.audit.records import list_audit
 from tests.scenarios.test_audited_changes import fail_audit
 from tests.waiting import SECONDS_MAX
 
@@ -59,7 +60,7 @@ def trail(tenant: str = "default", path: str = DATABASE) -> list[tuple[int, str,
     async def body() -> list[Any]:
         async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, looks_only=True) as gate:
             owner = Principal(id="key:owner", tenant=tenant, kind="service", scopes=frozenset({"*"}))
-            found = await gate.services.platform.audit(AuditQuery(tenant=tenant, oldest_first=True))
+            found = await list_audit(gate.services.platform, AuditQuery(tenant=tenant, oldest_first=True))
             verified = await internal_call(gate, owner, "audit.verify", {})
             assert verified.intact, verified
             assert verified.last_seq == found.records[-1].seq
@@ -84,7 +85,7 @@ def test_a_restore_is_the_next_record_of_every_trail_and_names_what_it_cut_off()
     backup(DATABASE, COPY)
     make_keys(3)
     before = ends()
-    told = penstock("restore", COPY, "--force")
+    told = penstock("server", "restore", COPY, "--force")
     assert told["not_on_record"] is None
     with closing(sqlite3.connect(DATABASE)) as connection:
         recorded = "SELECT tenant, seq, principal FROM audit WHERE operation = 'store.restore' ORDER BY tenant"
@@ -97,7 +98,7 @@ def test_a_restore_is_the_next_record_of_every_trail_and_names_what_it_cut_off()
         replaced_seq, replaced_hash = before[tenant]
         assert details == {"kept_as": told["kept_as"], "replaced_seq": replaced_seq, "replaced_hash": replaced_hash}
     assert before["default"][0] > 3, "what was cut off is known by its number and hash"
-    assert penstock("check")["ok"]
+    assert penstock("server", "check")["ok"]
 
 
 def test_a_restore_in_an_empty_place_is_on_record_with_the_secret_that_is_put_there_later(folder: Path) -> None:
@@ -105,7 +106,7 @@ def test_a_restore_in_an_empty_place_is_on_record_with_the_secret_that_is_put_th
     backup(DATABASE, COPY)
     secret = (folder / f"{DATABASE}.secret").rename(folder / "kept.secret")
     (folder / DATABASE).unlink()
-    told = penstock("restore", COPY)
+    told = penstock("server", "restore", COPY)
     assert "PEPPER_MISSING" in told["not_on_record"]
     secret.rename(folder / f"{DATABASE}.secret")
     (_, operation, principal, subject, details) = trail()[-1]
@@ -131,7 +132,7 @@ def test_that_a_file_was_restored_is_not_forgotten_while_no_record_can_be_writte
     make_keys(1)
     fail_audit(Path(DATABASE))
     backup(DATABASE, COPY)
-    assert penstock("restore", COPY, "--force")["not_on_record"] is not None
+    assert penstock("server", "restore", COPY, "--force")["not_on_record"] is not None
     fail_audit(Path(DATABASE), fails=False)
     assert [operation for _, operation, _, _, _ in trail()] == ["key.create", "store.restore"]
 
@@ -141,7 +142,7 @@ def test_a_trail_that_was_put_back_as_a_whole_is_found_by_what_somebody_kept() -
     backup(DATABASE, COPY)
     make_keys(3)
     seq, sealed = ends()["default"]
-    penstock("restore", COPY, "--force")
+    penstock("server", "restore", COPY, "--force")
 
     async def body() -> Any:
         async with Penstock.open(DATABASE, perform=False) as penstock, open_gate(penstock) as gate:

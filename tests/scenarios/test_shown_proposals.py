@@ -210,6 +210,6 @@ def test_the_console_says_that_what_nobody_accepted_has_no_effect(tmp_path: Path
                 "/console/agents/mine",
             ):
                 answer = await client("GET", path, headers={"cookie": cookie, "host": "127.0.0.1"}, key="")
-                assert "has no effect until a person accepts it" in answer.body.decode(), path
+                assert "it takes effect once a person accepts it" in answer.body.decode(), path
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

@@ -11,8 +11,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from cryptography.hazmat.primitives.asymmetric.ed25519 import Ed25519PrivateKey
-from typer.testing import CliRunner
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
@@ -234,26 +234,26 @@ def test_a_file_is_signed_in_place_verified_and_run(tmp_path: Path, monkeypatch:
     Path("penstock.yaml").write_text(
         "workflows: {signatures: {mode: require, trusted_keys: [release.key.pub]}}\n", encoding="utf-8"
     )
-    made = penstock("sign", "--new-key", "release.key", "--json")
+    made = penstock("workflow", "sign", "--new-key", "release.key", "--json")
     assert made.exit_code == 0, made.output
     assert Path("release.key").stat().st_mode & 0o077 == 0
     refused = penstock("run", "greet.yaml", "--json")
     assert refused.exit_code != 0
     assert "SIGNATURE_REQUIRED" in refused.output
-    checked = penstock("verify-signature", "greet.yaml", "--json")
+    checked = penstock("workflow", "verify-signature", "greet.yaml", "--json")
     assert (checked.exit_code, json.loads(checked.stdout)["files"][0]["code"]) == (1, "SIGNATURE_REQUIRED")
     for _ in range(2):  # signing again replaces the signature
-        assert penstock("sign", "greet.yaml", "--key", "release.key").exit_code == 0
+        assert penstock("workflow", "sign", "greet.yaml", "--key", "release.key").exit_code == 0
     text = Path("greet.yaml").read_text(encoding="utf-8")
     assert text.startswith(YAML)
     assert text.count("signature:") == 1
-    verified = penstock("verify-signature", "greet.yaml", "--json")
+    verified = penstock("workflow", "verify-signature", "greet.yaml", "--json")
     assert (verified.exit_code, json.loads(verified.stdout)["ok"]) == (0, True)
     ran = penstock("run", "greet.yaml", "--json")
     assert ran.exit_code == 0, ran.output
     Path("greet.yaml").write_text(text.replace("hello", "evil"), encoding="utf-8")
     assert "SIGNATURE_INVALID" in penstock("run", "greet.yaml", "--json").output
-    assert penstock("verify-signature", "greet.yaml").exit_code == 1
+    assert penstock("workflow", "verify-signature", "greet.yaml").exit_code == 1
 
 
 def test_a_published_document_and_json_are_signed_at_their_places(tmp_path: Path) -> None:
@@ -263,9 +263,11 @@ def test_a_published_document_and_json_are_signed_at_their_places(tmp_path: Path
     native = tmp_path / "native.json"
     native.write_text(json.dumps(GREET), encoding="utf-8")
     key = tmp_path / "release.key"
-    shown = penstock("sign", "--new-key", str(key), str(published), str(native), "--json")
+    shown = penstock("workflow", "sign", "--new-key", str(key), str(published), str(native), "--json")
     assert shown.exit_code == 0, shown.output
-    assert penstock("verify-signature", str(published), str(native), "--trusted", f"{key}.pub").exit_code == 0
+    assert (
+        penstock("workflow", "verify-signature", str(published), str(native), "--trusted", f"{key}.pub").exit_code == 0
+    )
 
 
 def is_published(path: Path) -> bool:
@@ -274,11 +276,17 @@ def is_published(path: Path) -> bool:
 
 def test_keys_are_not_overwritten_shared_or_guessed(tmp_path: Path) -> None:
     key = tmp_path / "release.key"
-    assert penstock("sign", "--new-key", str(key)).exit_code == 0
-    assert "KEY_FILE_EXISTS" in penstock("sign", "--new-key", str(key), "--json").output
+    assert penstock("workflow", "sign", "--new-key", str(key)).exit_code == 0
+    assert "KEY_FILE_EXISTS" in penstock("workflow", "sign", "--new-key", str(key), "--json").output
     file = tmp_path / "greet.yaml"
     file.write_text(YAML, encoding="utf-8")
     key.chmod(0o644)
-    assert "KEY_FILE_EXPOSED" in penstock("sign", str(file), "--key", str(key), "--json").output
-    assert "KEY_FILE_INVALID" in penstock("verify-signature", str(file), "--trusted", str(file), "--json").output
-    assert "KEY_FILE_UNREADABLE" in penstock("verify-signature", str(file), "--trusted", "none.pub", "--json").output
+    assert "KEY_FILE_EXPOSED" in penstock("workflow", "sign", str(file), "--key", str(key), "--json").output
+    assert (
+        "KEY_FILE_INVALID"
+        in penstock("workflow", "verify-signature", str(file), "--trusted", str(file), "--json").output
+    )
+    assert (
+        "KEY_FILE_UNREADABLE"
+        in penstock("workflow", "verify-signature", str(file), "--trusted", "none.pub", "--json").output
+    )

@@ -105,8 +105,8 @@ LOOKS = (
     ("audit", "list"),
     ("audit", "verify"),
     ("schedule", "list"),
-    ("execution", "list"),
-    ("check",),
+    ("server", "check"),
+    ("server", "migrate"),
     ("config", "show"),
 )
 
@@ -149,7 +149,7 @@ def test_database_log_backup_and_secret_are_their_owners_alone(shop: Shop) -> No
     connection = sqlite3.connect(path)
     connection.execute("PRAGMA journal_mode = WAL")
     connection.execute("SELECT count(*) FROM runs").fetchall()
-    backed_up = shop.run("backup", "copy.db")
+    backed_up = shop.run("server", "backup", "copy.db")
     assert backed_up.returncode == 0, backed_up.stderr
     found = modes()
     connection.close()

@@ -21,6 +21,7 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices
 from penstock.operations.gate.pipeline import RefusedCall
+from penstock.runtime.tables.api_keys import read_key
 from tests.scenarios.office import APPROVE, Office, in_office, open_office, staff
 from tests.waiting import SECONDS_MAX
 
@@ -31,7 +32,7 @@ MANAGE = ("*",)
 
 async def holder(office: Office, made: dict[str, Any]) -> Principal:
     """Whom a key that was just made stands for."""
-    key = await office.gate.services.platform.key(made["key"]["id"])
+    key = await read_key(office.gate.services.platform, made["key"]["id"])
     assert key is not None
     return principal_of(key)
 

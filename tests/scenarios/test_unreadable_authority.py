@@ -16,13 +16,15 @@ from penstock.operations.gate.policy_stage import POLICY_KIND, PolicyStage
 from penstock.operations.gate.quotas import QUOTA_KIND, QuotaChoices, Quotas
 from penstock.operations.permissions.console_sessions import SIGN_OUT_KIND, ended_before_ms, sign_out_id
 from penstock.operations.stored_queries.definitions import definition_of
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
+from penstock.runtime.ports.database import Database
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.resources import put_resource
 from penstock.runtime.upstreams.refusals import REFUSALS
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
 from penstock.runtime.webhooks.endpoints import endpoint_of
 from tests.conformance.platform_stores import resource
+from tests.opened_database import database_fixture  # noqa: F401
 
 pytestmark = pytest.mark.anyio
 APP = "app_1.acme"
@@ -30,10 +32,9 @@ SOUND: JsonObject = {"id": APP, "name": "a", "status": "active", "policy": {}}
 NOTHING = QuotaLimits(runs_at_once=0, runs_per_day=0, tokens_per_day=0, cost_per_day=0, storage_bytes=0)
 
 
-async def storing(kind: str, resource_id: str, body: JsonObject) -> MemoryPlatformStore:
-    platform = MemoryPlatformStore()
-    await platform.put_resource(resource(resource_id, kind=kind, body=body), expected_etag=None)
-    return platform
+async def storing(database: Database, kind: str, resource_id: str, body: JsonObject) -> Database:
+    await put_resource(database, resource(resource_id, kind=kind, body=body), expected_etag=None)
+    return database
 
 
 def scope_of(policy: Policy) -> tuple[str, object, object]:
@@ -41,8 +42,8 @@ def scope_of(policy: Policy) -> tuple[str, object, object]:
 
 
 @pytest.mark.parametrize("body", [{}, {"text": None}, {"text": ""}, {"text": 7}, {"text": "forbid ("}, {"texts": "x"}])
-async def test_a_stored_policy_that_cannot_be_read_forbids_everything(body: JsonObject) -> None:
-    stage = PolicyStage(await storing(POLICY_KIND, "own", body), SystemClock())
+async def test_a_stored_policy_that_cannot_be_read_forbids_everything(body: JsonObject, database: Database) -> None:
+    stage = PolicyStage(await storing(database, POLICY_KIND, "own", body), SystemClock())
     (policy,) = await stage.stored("acme")
     assert scope_of(policy) == ("forbid", {"op": "All"}, [])
     assert await stage.of("acme") is not None
@@ -61,29 +62,29 @@ async def test_a_stored_policy_that_cannot_be_read_forbids_everything(body: Json
         {**SOUND, "policy": {"network": {"allowed_ips": ["nowhere"]}}},
     ],
 )
-async def test_an_app_whose_policy_cannot_be_read_may_do_nothing(body: JsonObject) -> None:
-    (policy,) = await app_policies(await storing(APP_KIND, APP, body), "acme")
+async def test_an_app_whose_policy_cannot_be_read_may_do_nothing(body: JsonObject, database: Database) -> None:
+    (policy,) = await app_policies(await storing(database, APP_KIND, APP, body), "acme")
     effect, principal, conditions = scope_of(policy)
     assert (effect, conditions) == ("forbid", [])
     assert principal == {"op": "in", "entity": {"type": "Group", "id": f"app.{APP}"}}
 
 
-async def test_an_app_that_can_be_read_is_not_narrowed() -> None:
-    assert await app_policies(await storing(APP_KIND, APP, SOUND), "acme") == ()
+async def test_an_app_that_can_be_read_is_not_narrowed(database: Database) -> None:
+    assert await app_policies(await storing(database, APP_KIND, APP, SOUND), "acme") == ()
 
 
 @pytest.mark.parametrize(
     "body", [{"runs_per_day": "many"}, {"runs_per_day": -1}, {"runs_per_day": True}, {"runs_a_day": 3}, {"tokens": []}]
 )
-async def test_a_quota_that_cannot_be_read_allows_nothing(body: JsonObject) -> None:
-    quotas = Quotas(await storing(QUOTA_KIND, "key:a", body), SystemClock(), QuotaChoices())
+async def test_a_quota_that_cannot_be_read_allows_nothing(body: JsonObject, database: Database) -> None:
+    quotas = Quotas(await storing(database, QUOTA_KIND, "key:a", body), SystemClock(), QuotaChoices())
     assert await quotas.limits_of("acme", "key:a") == NOTHING
     assert await quotas.limits_of("acme", TENANT_SUBJECT) == QuotaLimits()
 
 
 @pytest.mark.parametrize("body", [{}, {"before_ms": None}, {"before_ms": "now"}, {"before_ms": True}])
-async def test_a_sign_out_that_cannot_be_read_ends_every_session(body: JsonObject) -> None:
-    platform = await storing(SIGN_OUT_KIND, sign_out_id("key:a"), body)
+async def test_a_sign_out_that_cannot_be_read_ends_every_session(body: JsonObject, database: Database) -> None:
+    platform = await storing(database, SIGN_OUT_KIND, sign_out_id("key:a"), body)
     ended = await ended_before_ms(platform, "acme", "key:a")
     assert ended is not None
     assert ended > SystemClock().now_ms()
@@ -93,7 +94,7 @@ TOOL = UpstreamTool(name="pay", description="Pays.")
 PIN: JsonObject = {"server": "shop", "hash": tool_hash(TOOL), "tool": {"name": "pay", "description": "Pays."}}
 
 
-async def reviewed(platform: MemoryPlatformStore, *, listed: bool = True) -> UpstreamToolRegistry:
+async def reviewed(platform: Database, *, listed: bool = True) -> UpstreamToolRegistry:
     """A registry whose settings accept tools by themselves, when they are first seen."""
     rules = ImportRules(prefix="shop_", tools=("*",), accept="first", tenants=("acme",))
     registry = UpstreamToolRegistry(platform=platform, clock=SystemClock(), rules={"shop": rules})
@@ -106,8 +107,8 @@ async def reviewed(platform: MemoryPlatformStore, *, listed: bool = True) -> Ups
     "body",
     [{}, {"server": "shop", "tool": "pay"}, {"server": "shop", "tool": "pay", "hash": None}, {"withdrawn": "yes"}],
 )
-async def test_a_refusal_of_a_tool_that_cannot_be_read_refuses_the_tool(body: JsonObject) -> None:
-    registry = await reviewed(await storing(REFUSALS, "shop/pay", body))
+async def test_a_refusal_of_a_tool_that_cannot_be_read_refuses_the_tool(body: JsonObject, database: Database) -> None:
+    registry = await reviewed(await storing(database, REFUSALS, "shop/pay", body))
     (review,) = await registry.tool_reviews("acme", "shop")
     assert review.status == "refused"
     assert await registry.accepted_by_settings("acme", "shop") == []
@@ -117,37 +118,38 @@ async def test_a_refusal_of_a_tool_that_cannot_be_read_refuses_the_tool(body: Js
 @pytest.mark.parametrize(
     "body", [{}, {**PIN, "tool": None}, {**PIN, "tool": {"name": 7}}, {**PIN, "hash": None}, {**PIN, "revoked": 1}]
 )
-async def test_a_tool_whose_acceptance_cannot_be_read_is_not_called(body: JsonObject, *, listed: bool) -> None:
-    registry = await reviewed(await storing("upstream_tool", "shop/pay", body), listed=listed)
+async def test_a_tool_whose_acceptance_cannot_be_read_is_not_called(
+    body: JsonObject, database: Database, *, listed: bool
+) -> None:
+    registry = await reviewed(await storing(database, "upstream_tool", "shop/pay", body), listed=listed)
     assert await registry.refusal("acme", "shop", "pay") is not None
     assert [item.status for item in await registry.tool_reviews("acme", "shop")] == ["changed" if listed else "gone"]
     assert await registry.accepted_by_settings("acme", "shop") == []
 
 
-async def test_a_tool_whose_acceptance_can_be_read_is_called() -> None:
-    registry = await reviewed(await storing("upstream_tool", "shop/pay", PIN))
+async def test_a_tool_whose_acceptance_can_be_read_is_called(database: Database) -> None:
+    registry = await reviewed(await storing(database, "upstream_tool", "shop/pay", PIN))
     assert await registry.refusal("acme", "shop", "pay") is None
 
 
 @pytest.mark.parametrize("body", [{}, {"tools": 7}, {"tools": [{"name": None}]}])
-async def test_a_listing_that_cannot_be_read_counts_as_none(body: JsonObject) -> None:
-    platform = MemoryPlatformStore()
+async def test_a_listing_that_cannot_be_read_counts_as_none(body: JsonObject, database: Database) -> None:
     row = resource("shop", kind="upstream_listing", body=body, tenant="-upstream")
-    await platform.put_resource(row, expected_etag=None)
-    registry = await reviewed(platform, listed=False)
+    await put_resource(database, row, expected_etag=None)
+    registry = await reviewed(database, listed=False)
     assert await registry.tool_reviews("acme", "shop") == []
 
 
 @pytest.mark.parametrize("body", [{}, {"hold_id": "h"}, {"hold_id": "h", "reason": "r", "since": "yesterday"}])
-async def test_a_legal_hold_that_cannot_be_read_holds_everything(body: JsonObject) -> None:
-    (hold,) = await audit_holds(await storing("audit_hold", "h", body), "acme")
+async def test_a_legal_hold_that_cannot_be_read_holds_everything(body: JsonObject, database: Database) -> None:
+    (hold,) = await audit_holds(await storing(database, "audit_hold", "h", body), "acme")
     assert (hold.hold_id, hold.subject, hold.principal, hold.since, hold.until) == ("h", None, None, None, None)
 
 
-async def test_stored_definitions_and_evidence_that_cannot_be_read_are_named() -> None:
+async def test_stored_definitions_and_evidence_that_cannot_be_read_are_named(database: Database) -> None:
     with pytest.raises(CorruptHistory, match="graph crm"):
         definition_of(resource("crm", kind="graph", body={"protected_branches": 7}))
     with pytest.raises(CorruptHistory, match="webhook"):
         endpoint_of(resource("hook", kind="webhook", body={"url": 7}))
     with pytest.raises(CorruptHistory, match=CHECKPOINT_KIND):
-        await checkpoint_rows(await storing(CHECKPOINT_KIND, "7", {"size": "many"}), "acme", limit=5)
+        await checkpoint_rows(await storing(database, CHECKPOINT_KIND, "7", {"size": "many"}), "acme", limit=5)

@@ -99,7 +99,7 @@ async def test_a_call_says_that_somebody_has_to_sign_in_and_works_when_they_have
     async with serving_oauth() as world, client_of(world, tmp_path) as client:
         refused = error(await client.call())
         assert (refused.code, refused.retryable) == ("UPSTREAM_SIGN_IN_REQUIRED", False)
-        assert "penstock upstream sign-in shop" in refused.error
+        assert "penstock tool upstream sign-in shop" in refused.error
         status = await client.sign_in()
         assert (status.status, status.issuer, status.scopes) == ("signed_in", world.address, ["tools:call"])
         assert json.loads(json.dumps(done(await client.call())))["sum"] == 5
@@ -191,7 +191,7 @@ async def test_more_scopes_need_a_person_who_is_asked_for_all_of_them(tmp_path: 
         world.scope = "tools:write"
         refused = error(await client.call())
         assert refused.code == "UPSTREAM_SIGN_IN_REQUIRED"
-        assert "penstock upstream sign-in shop --scopes tools:write" in refused.error
+        assert "penstock tool upstream sign-in shop --scopes tools:write" in refused.error
         await client.sign_in(scopes=["tools:write"])
         assert world.requests("authorize")[-1]["scope"].split() == ["tools:call", "tools:write"]
         done(await client.call())

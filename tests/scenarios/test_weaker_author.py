@@ -8,6 +8,7 @@ from typing import Any
 import msgspec
 import pytest
 
+from penstock.runtime.tables.api_keys import put_key, read_key
 from tests.scenarios.office import Office, in_office
 from tests.scenarios.test_authorship import accepted
 
@@ -96,14 +97,14 @@ def test_an_author_whose_key_was_narrowed_gives_no_more_than_it_has_now(tmp_path
         await accepted(office, await office.call("reader", "workflow.create", document=LISTS_KEYS))
         assert (await started(office, "lists_keys"))["status"] == "completed"
         platform = office.gate.services.platform
-        key = await platform.key(str(reader.key_id))
+        key = await read_key(platform, str(reader.key_id))
         assert key is not None
         # No operation changes the scopes of a key. A file that somebody repaired by hand may have others.
-        await platform.put_key(msgspec.structs.replace(key, scopes=("workflow:*", "draft:*")))
+        await put_key(platform, msgspec.structs.replace(key, scopes=("workflow:*", "draft:*")))
         failed = await started(office, "lists_keys")
         assert (failed["status"], failed["error"]["code"]) == ("failed", "SCOPE_REQUIRED"), failed
         # A key that has more now gives no more than it had when the version was written.
-        await platform.put_key(msgspec.structs.replace(key, scopes=("*",)))
+        await put_key(platform, msgspec.structs.replace(key, scopes=("*",)))
         assert (await started(office, "lists_keys"))["status"] == "completed"
         failed = await started(office, "lists_records")
         assert (failed["status"], failed["error"]["code"]) == ("failed", "SCOPE_REQUIRED"), failed

@@ -2,7 +2,8 @@
 
 Receivers are known by what they are declared to be (a parameter, a field or an assignment with the type of a port), by
 what they are assigned from, and by the names that these things always have here. Methods with a name of their own
-(`put_key`) count whatever they are called on. It knows nothing of pytest; `test_one_door.py` applies it.
+(`delete_runs`) count whatever they are called on, and functions of `runtime.tables` are known by their import. It knows
+nothing of pytest; `test_one_door.py` applies it.
 """
 
 import ast
@@ -25,7 +26,8 @@ CHANGING: dict[str, frozenset[str]] = {
         "append claim set_work register_worker heartbeat remove_worker put_definition put_definitions delete_definition"
         " put_schedule delete_schedule delete_runs forget_runs delete_ended spend"
     ),
-    "PlatformStore": _names(
+    "Database": _names("write"),
+    "Tables": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
         " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark drop_mark"
         " exchange_buckets forget_usage take_uses release_uses"
@@ -37,14 +39,15 @@ CHANGING: dict[str, frozenset[str]] = {
 }
 READING: dict[str, frozenset[str]] = {
     "Store": _names(
-        "open close load history row positions change_mark changes list_runs due next_wake_at timers_ahead"
+        "open close load history row positions changed changes list_runs due next_wake_at timers_ahead"
         " has_unclaimed owned workers definition definition_named definition_versions definitions list_definitions"
         " schedules ended_runs spending"
     ),
-    "PlatformStore": _names(
-        "key change_mark keys audit audit_tenants resource resources all_resources due_deliveries next_delivery_at"
-        " delivery deliveries mark stored_call audit_head audit_chains audit_removed"
-        " usage storage_bytes"
+    "Database": _names("changed one read rows"),
+    "Tables": _names(
+        "count_audit_chains find_audit_head find_call list_all_resources list_audit list_audit_tenants list_deliveries"
+        " list_due_deliveries list_keys list_removed_audit list_resources measure_storage_bytes read_delivery read_key"
+        " read_mark read_next_delivery_at read_resource read_usage"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
@@ -61,8 +64,8 @@ READING: dict[str, frozenset[str]] = {
 _USUAL_NAMES = {
     "store": "Store",
     "_store": "Store",
-    "platform": "PlatformStore",
-    "_platform": "PlatformStore",
+    "platform": "Database",
+    "_platform": "Database",
     "host": "Host",
     "_host": "Host",
     "scheduler": "Scheduler",
@@ -78,8 +81,7 @@ _ALSO = {
     "DefinitionChanges": "Store",
     "ScheduleChanges": "Store",
     "ScheduleStore": "Store",
-    "SqlitePlatformStore": "PlatformStore",
-    "MemoryPlatformStore": "PlatformStore",
+    "SqliteDatabase": "Database",
     "EmbeddedHost": "Host",
     "RunHost": "Host",
     "EffectHost": "Host",
@@ -91,9 +93,10 @@ _ALSO = {
 # Methods that other things have too; they only count on receivers that are known.
 _COMMON = _names(
     "append claim heartbeat register start send begin release adopt put change keep follow pause answer signal update"
-    " submit cancel resume fork"
+    " submit cancel resume fork write"
 )
-_DISTINCTIVE = frozenset().union(*CHANGING.values()) - _COMMON
+_DISTINCTIVE = frozenset().union(*(names for port, names in CHANGING.items() if port != "Tables")) - _COMMON
+_TABLES = "penstock.runtime.tables"
 
 
 @dataclass(frozen=True, slots=True)
@@ -114,7 +117,7 @@ def reaches(source: str) -> list[Reach]:
     tree = tree_of(source)
     known = {**_USUAL_NAMES, **dict(_declared(source))}
     known.update(_assigned(source, known))
-    return list(_found(tree, known))
+    return list(_found(tree, known, dict(_imported(source))))
 
 
 def made_contexts(source: str) -> list[int]:
@@ -148,12 +151,23 @@ def handler_uses(source: str) -> list[int]:
     ]
 
 
-def _found(tree: ast.AST, known: dict[str, str]) -> Iterator[Reach]:
+def _imported(source: str) -> Iterator[tuple[str, str]]:
+    """Functions of tables that change something, by the names that they have here."""
+    for node in nodes_of(source):
+        if isinstance(node, ast.ImportFrom) and (node.module or "").startswith(_TABLES):
+            for item in node.names:
+                if item.name in CHANGING["Tables"]:
+                    yield item.asname or item.name, item.name
+
+
+def _found(tree: ast.AST, known: dict[str, str], imported: dict[str, str]) -> Iterator[Reach]:
     left = [(tree, False)]
     while left:
         node, with_context = left.pop()
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             with_context = with_context or _takes_context(node)
+        if isinstance(node, ast.Name) and node.id in imported:
+            yield Reach(node.lineno, "Tables", imported[node.id], with_context)
         if isinstance(node, ast.Attribute) and isinstance(node.ctx, ast.Load):
             port = _port(node.value, known)
             if port is not None and node.attr in CHANGING[port]:

@@ -5,23 +5,27 @@ with its methods and the reason. Whoever adds a module that calls one finds it h
 way. Decision 0030 says where the line is.
 """
 
+import importlib
 import inspect
+import pkgutil
 from pathlib import Path
 
 import pytest
 
 from penstock.app.penstock import Penstock
+from penstock.runtime import tables
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.host import EffectHost, RunInputs, RunReader, WorkflowReader, WorkflowRegistry
-from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import DefinitionChanges, RunStore, ScheduleChanges, StoredRunChanges, StoreReader
 from penstock.runtime.run_handle import Run
 from penstock.runtime.schedules.scheduler import Scheduler
 from tests.tidy.doors import CHANGING, READING, handler_uses, made_contexts, reaches
 
+PUT_KEY = "from penstock.runtime.tables.api_keys import put_key\n"
 SOURCE = Path(__file__).parents[2] / "src" / "penstock"
 PORTS = {
     "Store": RunStore,
-    "PlatformStore": PlatformStore,
+    "Database": Database,
     "Host": EffectHost,
     "Scheduler": Scheduler,
     "Run": Run,
@@ -39,10 +43,10 @@ MACHINERY = {
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",
     "runtime/host/leases.py": "Store.heartbeat Store.register_worker Store.remove_worker",
-    "runtime/webhooks/dispatcher.py": "PlatformStore.save_delivery",
-    "runtime/webhooks/feed.py": "PlatformStore.add_deliveries PlatformStore.set_mark",
-    "app/serving/checkpoints.py": "PlatformStore.set_mark",
-    "app/executors/registered_models.py": "PlatformStore.exchange_buckets",
+    "runtime/webhooks/dispatcher.py": "Tables.save_delivery",
+    "runtime/webhooks/feed.py": "Tables.add_deliveries Tables.set_mark",
+    "app/serving/checkpoints.py": "Tables.set_mark",
+    "app/executors/registered_models.py": "Tables.exchange_buckets",
 }
 # What handlers work with: these have no way to a store but the one that they are handed.
 TOOLS_OF_HANDLERS = {
@@ -50,19 +54,20 @@ TOOLS_OF_HANDLERS = {
     "runtime/control_plane/hosts.py": "Host.adopt Host.register Host.send Host.start",
     "runtime/control_plane/functions.py": "Host.send Host.start",
     "runtime/schedules/scheduler.py": "Host.send Host.start Store.delete_schedule Store.put_schedule",
-    "runtime/upstreams/tool_registry.py": "PlatformStore.put_resources",
-    "runtime/upstreams/oauth/grants.py": "PlatformStore.delete_resource PlatformStore.put_resource",
+    "runtime/upstreams/tool_registry.py": "Tables.put_resources",
+    "runtime/upstreams/oauth/grants.py": "Tables.delete_resource Tables.put_resource",
 }
 # The gate itself: what it keeps of keys, calls and outcomes.
 THE_GATE = {
-    "operations/gate/authentication.py": "PlatformStore.touch_keys",
-    "operations/gate/idempotency.py": "PlatformStore.record_call PlatformStore.release_call",
-    "operations/gate/audit_log.py": "PlatformStore.append_audit",
-    "operations/gate/policies/history.py": "PlatformStore.release_uses PlatformStore.take_uses",
-    "operations/webhooks/receiver.py": "PlatformStore.record_call PlatformStore.release_call",
-    "operations/gate/rates/sharing.py": "PlatformStore.exchange_buckets",
-    "app/pepper.py": "PlatformStore.set_mark",
-    "app/retention.py": "PlatformStore.forget_calls PlatformStore.forget_deliveries PlatformStore.forget_usage",
+    "operations/gate/rehearsal.py": "Database.write",
+    "operations/gate/authentication.py": "Tables.touch_keys",
+    "operations/gate/idempotency.py": "Tables.record_call Tables.release_call",
+    "operations/gate/audit_log.py": "Tables.append_audit",
+    "operations/gate/policies/history.py": "Tables.release_uses Tables.take_uses",
+    "operations/webhooks/receiver.py": "Tables.record_call Tables.release_call",
+    "operations/gate/rates/sharing.py": "Tables.exchange_buckets",
+    "app/pepper.py": "Tables.set_mark",
+    "app/retention.py": "Tables.forget_calls Tables.forget_deliveries Tables.forget_usage",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.
 EMBEDDING = {
@@ -77,7 +82,7 @@ ALLOWED = {
     for module, methods in table.items()
 }
 # Adapters of the ports, and the client, which has a server at the other end and no host.
-NOT_LOOKED_AT = ("runtime/stores/", "client/")
+NOT_LOOKED_AT = ("runtime/stores/", "runtime/tables/", "client/")
 MODULES = sorted(
     name for path in SOURCE.rglob("*.py") if not (name := path.relative_to(SOURCE).as_posix()).startswith(NOT_LOOKED_AT)
 )
@@ -131,6 +136,20 @@ def methods_of(port: type) -> set[str]:
     return {method for method, _ in inspect.getmembers(port, callable) if not method.startswith("_")}
 
 
+def test_every_function_of_the_tables_is_known_to_read_or_to_change() -> None:
+    functions: set[str] = set()
+    for module in pkgutil.walk_packages(tables.__path__, f"{tables.__name__}."):
+        found = vars(importlib.import_module(module.name))
+        functions |= {
+            name
+            for name in found.get("__all__", ())
+            if inspect.isfunction(found[name])
+            and next(iter(inspect.signature(found[name]).parameters), "") == "database"
+        }
+    assert functions == CHANGING["Tables"] | READING["Tables"], "put a new function into one of the tables of doors.py"
+    assert not CHANGING["Tables"] & READING["Tables"]
+
+
 @pytest.mark.parametrize("name", PORTS)
 def test_every_method_of_a_port_is_known_to_read_or_to_change(name: str) -> None:
     methods = methods_of(PORTS[name])
@@ -142,7 +161,9 @@ def test_every_method_of_a_port_is_known_to_read_or_to_change(name: str) -> None
 @pytest.mark.parametrize(
     ("source", "told"),
     [
-        ("async def f(gate):\n    await gate.services.platform.put_key(row)\n", "PlatformStore.put_key"),
+        ("async def f(gate):\n    await gate.services.platform.write(change)\n", "Database.write"),
+        (f"{PUT_KEY}async def f(gate):\n    await put_key(gate.services.platform, row)\n", "Tables.put_key"),
+        (f"{PUT_KEY}async def f(gate):\n    later(put_key, row)\n", "Tables.put_key"),
         ("async def f(gate):\n    await gate.services.host.send(run_id, given)\n", "Host.send"),
         ("async def f(gate):\n    runs = gate.services.host\n    await runs.start(given)\n", "Host.start"),
         ("async def f(a: EmbeddedHost):\n    await a.start(given)\n", "Host.start"),
@@ -171,6 +192,6 @@ def test_what_only_has_the_same_name_is_not_found(source: str) -> None:
 
 
 def test_a_function_with_a_context_is_no_excuse_outside_of_the_operations() -> None:
-    source = "async def f(context: Context):\n    await context.services.platform.put_key(row)\n"
+    source = f"{PUT_KEY}async def f(context: Context):\n    await put_key(context.services.platform, row)\n"
     assert complaints("operations/anything.py", source) == []
     assert complaints("mcp_surface/anything.py", source) != []

@@ -46,7 +46,7 @@ def test_settings_of_a_folder_reach_its_tests_and_no_others(graph: dict[str, fro
 @pytest.mark.parametrize(
     ("path", "reached"),
     [
-        ("docs/guides/quick-start.md", "tests/docs/test_quick_start.py"),
+        ("docs/tutorials/quick-start.md", "tests/docs/test_quick_start.py"),
         ("examples/saga-booking.yaml", "tests/examples/test_examples.py"),
         ("tests/golden/histories/new/one.json", "tests/golden/test_golden_histories.py"),
         ("src/penstock/definitions/new.json", "tests/unit/definitions/test_durations.py"),

@@ -15,7 +15,7 @@ from penstock.mcp_surface.methods import METHODS
 from penstock.operations.audit.records import AuditRecordView
 from penstock.operations.builtin import builtin_operations, internal_operations, profile_operations
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
-from penstock.runtime.stores.sqlite.platform.audit.records import audit_statement
+from penstock.runtime.tables.audit.records import audit_statement
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src" / "penstock"
@@ -88,7 +88,7 @@ def places_of_stores(stores: dict[str, str]) -> dict[str, set[str]]:
 
 def test_a_store_is_named_in_its_adapter_and_in_one_module_of_the_wiring() -> None:
     stores = store_classes()
-    assert {"MemoryRunStore", "SqliteRunStore", "SqlitePlatformStore"} <= set(stores)
+    assert {"MemoryRunStore", "SqliteRunStore", "SqliteGraphStore"} <= set(stores)
     assert words_of("from a import b\nc = d.SqliteRunStore()") >= {"b", "SqliteRunStore"}
     elsewhere = {name: places - {STORE_WIRING} for name, places in places_of_stores(stores).items()}
     assert {name: places for name, places in elsewhere.items() if places} == {}

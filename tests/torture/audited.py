@@ -34,6 +34,9 @@ from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
+from penstock.runtime.tables.api_keys import list_keys
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.resources import list_all_resources
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool
 from tests.torture.worker import DurableLines, read_lines
 from tests.waiting import wait_until
@@ -183,8 +186,9 @@ async def _examine(folder: Path) -> Audited:
         recorded: Counter[str] = Counter()
         after = 0
         while True:
-            page = await gate.services.platform.audit(
-                AuditQuery(tenant="default", after_seq=after, outcome="allowed", oldest_first=True, limit=1_000)
+            page = await list_audit(
+                gate.services.platform,
+                AuditQuery(tenant="default", after_seq=after, outcome="allowed", oldest_first=True, limit=1_000),
             )
             for record in page.records:
                 after = record.seq
@@ -207,13 +211,13 @@ async def _examine(folder: Path) -> Audited:
 async def _there(gate: Gate) -> set[str]:
     """The names of everything that was made."""
     platform, store = gate.services.platform, gate.services.store
-    found = {row.resource_id for row in await platform.all_resources("schema")}
-    for row in await platform.all_resources("webhook"):
+    found = {row.resource_id for row in await list_all_resources(platform, "schema")}
+    for row in await list_all_resources(platform, "webhook"):
         found.add(str(row.body["url"]).rpartition("/")[2])
-    found |= {row.resource_id.rpartition("/")[2] for row in await platform.all_resources("upstream_tool")}
+    found |= {row.resource_id.rpartition("/")[2] for row in await list_all_resources(platform, "upstream_tool")}
     cursor: str | None = None
     while True:
-        keys = await platform.keys(tenant=None, limit=200, cursor=cursor)
+        keys = await list_keys(platform, tenant=None, limit=200, cursor=cursor)
         found |= {row.name for row in keys.rows}
         cursor = keys.next_cursor
         if cursor is None:

@@ -9,7 +9,7 @@ import pytest
 import penstock
 
 # Loaded, these cost tenths of a second; nothing of them is needed to know the version or a public name.
-HEAVY = ("asyncio", "jq", "jsonschema_rs", "msgspec", "rich", "sqlite3", "typer", "yaml")
+HEAVY = ("asyncio", "click", "jq", "jsonschema_rs", "msgspec", "sqlite3", "yaml")
 
 
 def modules_after(statement: str) -> set[str]:

@@ -104,7 +104,7 @@ class _Endpoint:
 
 
 async def _exposed(exchange: Exchange) -> dict[str, Any]:
-    """Return what there is to say of the agent of an address; of the only one, where the address names none."""
+    """Return the description of the agent of an address, or of the only agent if the address names none."""
     arguments: JsonObject = {"agent_id": exchange.agent_id} if exchange.agent_id else {}
     cards = (await exchange.call("agent.cards", arguments))["items"]
     if len(cards) == 1:
@@ -112,9 +112,9 @@ async def _exposed(exchange: Exchange) -> dict[str, Any]:
         return found
     if exchange.agent_id or not cards:
         message = f"there is no agent {exchange.agent_id} for A2A" if exchange.agent_id else "no agent is exposed"
-        raise NotFound("AGENT_NOT_FOUND", message, "write `expose: {a2a: true}` into the document of an agent")
+        raise NotFound("AGENT_NOT_FOUND", message, "set `expose: {a2a: true}` in the document of an agent")
     addresses = ", ".join(f"/a2a/{card['agent_id']}" for card in cards[:10])
-    raise NotFound("AGENT_NOT_FOUND", "there are several agents, each with a card of its own", f"see {addresses}")
+    raise NotFound("AGENT_NOT_FOUND", "there are several agents; ask for the card of one of them", f"see {addresses}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -200,7 +200,7 @@ def _request(content: bytes) -> JsonObject:
         raise RpcError(PARSE_ERROR, "the body is not JSON", "MALFORMED_JSON", "send one request in UTF-8") from None
     if not isinstance(request, dict) or request.get("jsonrpc") != "2.0" or not isinstance(request.get("method"), str):
         raise RpcError(
-            INVALID_REQUEST, "the body is no request of JSON-RPC 2.0", "MALFORMED_REQUEST", "send one object"
+            INVALID_REQUEST, "the body is not a request of JSON-RPC 2.0", "MALFORMED_REQUEST", "send one object"
         )
     if "id" in request and not (request["id"] is None or isinstance(request["id"], str | int)):
         raise RpcError(INVALID_REQUEST, "`id` must be a text or a number", "MALFORMED_REQUEST", "send such an id")
@@ -212,7 +212,7 @@ def _method(exchange: Exchange, request: JsonObject) -> LegacyMethod:
     """Return the method that a request calls, in the version of the protocol that it is of."""
     name, asked = str(request["method"]), exchange.headers.get(_VERSION)
     if asked and not _is_version(asked, PROTOCOL_VERSION) and not _is_version(asked, LEGACY_VERSION):
-        raise _version(f"nobody here speaks version {asked[:20]}")
+        raise _version(f"version {asked[:20]} of the protocol is not supported")
     found = LEGACY_METHODS.get(name)
     exchange.legacy = found is not None
     if found is None and (name in METHODS or name in STREAMS):
@@ -221,7 +221,7 @@ def _method(exchange: Exchange, request: JsonObject) -> LegacyMethod:
         known = ", ".join((*METHODS, *STREAMS))
         raise RpcError(METHOD_NOT_FOUND, f"there is no method {name[:64]}", "METHOD_NOT_FOUND", known)
     if asked and not _is_version(asked, LEGACY_VERSION if exchange.legacy else PROTOCOL_VERSION):
-        raise _version(f"{name} is no method of version {asked[:20]}")
+        raise _version(f"{name} is not a method of version {asked[:20]}")
     return found
 
 

@@ -9,6 +9,7 @@ from typing import Final
 
 from penstock.base.errors import Denied, LimitExceeded, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.reasons import hint_of
 
 __all__ = [
     "CONTENT_TYPE_NOT_SUPPORTED",
@@ -73,7 +74,7 @@ def rpc_error(error: PenstockError) -> RpcError:
                 code = INTERNAL_ERROR
             case _:
                 code = REFUSED
-    return RpcError(code, error.message, error.code, error.hint or "")
+    return RpcError(code, error.message, error.code, hint_of(error) or "")
 
 
 def error_body(request_id: JsonValue, error: RpcError) -> JsonObject:

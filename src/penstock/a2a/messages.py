@@ -1,7 +1,7 @@
 """Messages of A2A clients: work for an agent, or the answer to its question.
 
 Texts are the prompt, data is the context. In a task that asks, data is the answer; a text is the answer if the question
-takes one text, or yes or no. Nothing is guessed beyond that: an approval has to be said in so many words.
+takes one text, or yes or no. Nothing is guessed beyond that: an approval must be explicit.
 
 Above it: `methods`. Below it: `errors`.
 """
@@ -31,7 +31,7 @@ class ReceivedMessage:
     key: str | None
     waits: bool
     push: JsonObject | None = None
-    """The configuration of who is told of the task."""
+    """The push notification configuration of the task."""
 
     @property
     def context(self) -> JsonObject | None:
@@ -43,7 +43,7 @@ class ReceivedMessage:
 
 
 def read_message(params: JsonObject) -> ReceivedMessage:
-    """Return the message of a request; raise `RpcError` if it is none, or has parts that nobody can read here."""
+    """Return the message of a request; raise `RpcError` if it is not a message, or has unsupported parts."""
     message = params.get("message")
     parts = message.get("parts") if isinstance(message, dict) else None
     if not isinstance(message, dict) or not isinstance(parts, list) or not parts:
@@ -63,7 +63,7 @@ def read_message(params: JsonObject) -> ReceivedMessage:
         elif "data" in part:
             data.append(part["data"])
         else:
-            said = f"`message.parts[{index}]` is neither text nor data; files are not taken"
+            said = f"`message.parts[{index}]` is neither text nor data; files are not supported"
             raise RpcError(CONTENT_TYPE_NOT_SUPPORTED, said, "CONTENT_TYPE_NOT_SUPPORTED", "send text or data")
     configuration = object_or_empty(params.get("configuration"))
     push = configuration.get("taskPushNotificationConfig")
@@ -85,13 +85,13 @@ def _key(message_id: str) -> str | None:
 
 
 def answer_to(question: dict[str, Any], message: ReceivedMessage) -> JsonValue:
-    """Return the answer that a message gives to a question; raise `RpcError` if it is none."""
+    """Return the answer that a message gives to a question; raise `RpcError` if it does not answer the question."""
     if len(message.data) == 1 and not message.text:
         return message.data[0]
     schema = object_or_empty(question.get("answer_schema"))
     properties = object_or_empty(schema.get("properties"))
     if message.data or len(properties) != 1:
-        raise _invalid("the question takes data: send one data part that fits its schema")
+        raise _invalid("the question expects data: send one data part that fits its schema")
     [(name, member)] = properties.items()
     kind, text = object_or_empty(member).get("type"), message.text.strip()
     if kind == "string" and text:

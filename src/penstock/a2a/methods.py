@@ -42,7 +42,7 @@ async def _waited(exchange: Exchange, task_id: str, seconds: float) -> dict[str,
     result = await exchange.call("execution.wait", {"execution_id": task_id, "wait_seconds": seconds})
     if result["workflow_id"] not in (exchange.agent_id, f"agent:{exchange.agent_id}") and result.get("held") is None:
         message = f"the agent {exchange.agent_id} has no task {task_id}"
-        raise RpcError(TASK_NOT_FOUND, message, "EXECUTION_NOT_FOUND", "ask the agent that it was given to")
+        raise RpcError(TASK_NOT_FOUND, message, "EXECUTION_NOT_FOUND", "ask the agent that got the task")
     found: dict[str, Any] = result
     return found
 
@@ -71,14 +71,14 @@ async def _accepted(exchange: Exchange, message: ReceivedMessage) -> str:
 
 
 async def _told(exchange: Exchange, message: ReceivedMessage, task_id: str) -> None:
-    """Have somebody told of a task, as its message asks."""
+    """Set up the push notifications that a message asks for."""
     if message.push is None:
         return
     try:
         await set_config(exchange, task_id, message.push)
     except PenstockError as error:
         refusal = rpc_error(error)
-        said = f"the task {task_id} has the message, but nobody is told of it: {refusal.message}"
+        said = f"the task {task_id} has the message, but its push notifications failed: {refusal.message}"
         raise RpcError(refusal.code, said, refusal.reason, refusal.hint) from error
 
 
@@ -86,8 +86,8 @@ async def _answered(exchange: Exchange, message: ReceivedMessage, result: dict[s
     """Answer what an execution asks."""
     question = open_question(result)
     if question is None:
-        said = f"the task {message.task_id} asks nothing, so it takes no message"
-        raise RpcError(UNSUPPORTED_OPERATION, said, "NOTHING_ASKED", "begin another task")
+        said = f"the task {message.task_id} is not waiting for an answer"
+        raise RpcError(UNSUPPORTED_OPERATION, said, "NOTHING_ASKED", "start a new task")
     answer: JsonObject = {
         "execution_id": question.get("execution_id") or message.task_id,
         "interrupt_id": question["interrupt_id"],
@@ -98,7 +98,7 @@ async def _answered(exchange: Exchange, message: ReceivedMessage, result: dict[s
 
 def _work(exchange: Exchange, message: ReceivedMessage) -> JsonObject:
     if not message.text.strip():
-        raise RpcError(INVALID_PARAMS, "a new task needs a text", "INVALID_MESSAGE", "say in words what to do")
+        raise RpcError(INVALID_PARAMS, "a new task needs a text", "INVALID_MESSAGE", "describe the task in a text part")
     work: JsonObject = {"agent_id": exchange.agent_id, "prompt": message.text}
     return work if message.context is None else {**work, "context": message.context}
 
@@ -165,7 +165,7 @@ async def _subscribe(exchange: Exchange, params: JsonObject) -> AsyncGenerator[J
 async def _subscribed(
     exchange: Exchange, task_id: str, result: dict[str, Any] | None = None
 ) -> AsyncGenerator[JsonObject, None]:
-    """Yield a task as it stands, and what becomes of it from then on."""
+    """Yield the current task, then its updates."""
     result = result or await _waited(exchange, task_id, 0)
     events = await _events_of(exchange, result)
     try:

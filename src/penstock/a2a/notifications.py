@@ -1,7 +1,7 @@
-"""Push notifications: who is told of a task, and in which words.
+"""Push notifications: who gets the updates of a task, and in which format.
 
-A configuration is a notification of an execution (`notification.set`); its token is taken and never given back. What is
-sent is the task as its client would read it: whole when it has ended, its status otherwise.
+A configuration is a notification of an execution (`notification.set`); its token is taken and never given back.
+Receivers get what a client would read: the whole task after its end, its status before.
 
 Above it: `methods`; `app.serving` gives the words to the deliveries. Below it: `tasks`, `legacy`.
 """
@@ -35,22 +35,22 @@ def _news_03(result: Any) -> JsonObject:
 
 
 NOTIFICATIONS: Final[dict[str, Callable[[Any], JsonObject]]] = {FORMAT_10: _news_10, FORMAT_03: _news_03}
-"""How receivers are told, by the version of the protocol."""
+"""The format of notifications, by version of the protocol."""
 
 
 async def set_config(exchange: Exchange, task_id: str, config: JsonObject) -> JsonObject:
-    """Have somebody told of a task; without an id, the configuration has that of its task."""
+    """Set a push notification configuration of a task; without an id, it gets the id of the task."""
     url, token = config.get("url"), config.get("token")
     spoken = FORMAT_03 if exchange.legacy else FORMAT_10
     if not isinstance(url, str) or not url:
-        raise _invalid("`url` must be the address that is told")
+        raise _invalid("`url` must be the address that gets the notifications")
     given: JsonObject = {"execution_id": task_id, "notification_id": _id(config, task_id), "url": url, "format": spoken}
     if token:
         given["token"] = token
     authentication = object_or_empty(config.get("authentication"))
     if authentication.get("scheme"):
         if not authentication.get("credentials"):
-            raise _invalid("`authentication` needs `credentials`: a scheme alone says nothing")
+            raise _invalid("`authentication` needs `credentials`, not only a scheme")
         given["authentication"] = {name: authentication[name] for name in ("scheme", "credentials")}
     return _config(await exchange.call("notification.set", given))
 
@@ -67,7 +67,7 @@ async def list_configs(exchange: Exchange, params: JsonObject) -> JsonObject:
 
 
 async def delete_config(exchange: Exchange, params: JsonObject) -> JsonObject:
-    """Stop telling somebody."""
+    """Delete a configuration."""
     await exchange.call("notification.delete", _named(params))
     return {}
 

@@ -1,8 +1,8 @@
-"""Streams of the A2A wire: a task, and what becomes of it, made from the events of its execution.
+"""Streams of the A2A wire: a task and its updates, from the events of its execution.
 
-What a model writes is sent as pieces of the artifact `result`; each text begins the artifact anew, and the last one is
-the answer. Calls of tools, and what is said before them, are messages of the status. A stream ends when its task has
-ended or asks; one that is cut off takes nothing with it: the run goes on, and a new stream begins with how it stands.
+What a model writes is sent as pieces of the artifact `result`; each text restarts the artifact, and the last one is the
+answer. Calls of tools, and what is said before them, are messages of the status. A stream ends when its task has ended
+or asks; if it is cut off, the run continues, and a new stream begins with the current status.
 
 Above it: `methods`. Below it: the events that operations answer with, `tasks`.
 """
@@ -40,7 +40,7 @@ class Events:
     _next: asyncio.Future[StreamEvent] | None = field(default=None)
 
     async def within(self, seconds: float) -> StreamEvent | None:
-        """Return the next event; None if there is none within some seconds. Raises `StopAsyncIteration` at the end."""
+        """Return the next event; None if no event arrives in time. Raises `StopAsyncIteration` at the end."""
         if self._next is None:
             self._next = asyncio.ensure_future(anext(self.stream.events))
         done, _ = await asyncio.wait({self._next}, timeout=seconds)
@@ -59,10 +59,10 @@ class Events:
 
 
 async def followed(events: Events, result: dict[str, Any], look: Look) -> AsyncIterator[JsonObject]:
-    """Yield the task, and what becomes of it; an empty object keeps the stream open.
+    """Yield the task and its updates; an empty object keeps the stream open.
 
-    `look` returns how the execution stands now. A call of the agent that waits for approval moves nothing, so that is
-    looked for whenever it has been quiet for a while.
+    `look` returns the current status of the execution. A call that waits for approval produces no event, so the stream
+    checks for it when no event has arrived for a while.
     """
     yield {"task": task_of(result)}
     written = RunningArtifact(str(result["execution_id"]))

@@ -45,7 +45,7 @@ def state_of(result: dict[str, Any]) -> str:
 
 
 def is_at_rest(result: dict[str, Any]) -> bool:
-    """Whether a task goes on only if somebody acts, or not at all."""
+    """Whether a task waits for somebody or has ended."""
     return state_of(result) != WORKING
 
 

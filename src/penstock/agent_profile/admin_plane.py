@@ -97,7 +97,7 @@ def _expires_in(text: object, now_ms: int) -> str | None:
         moment = None
     ends = None if moment is None or moment.tzinfo is None else int(moment.timestamp() * 1000)
     if ends is None or ends <= now_ms:
-        message = f"expiresAt: {str(text)[:40]!r} is not an instant in the future"
+        message = f"expiresAt: {str(text)[:40]!r} is not a time in the future"
         raise Rejected("MALFORMED_REQUEST", message, "write it like 2026-12-31T09:00:00Z")
     return f"{ends - now_ms}ms"
 
@@ -160,7 +160,7 @@ async def _audit(exchange: Exchange) -> Any:
 
 
 def _owns_server(principal: Principal) -> bool:
-    """Whether the operation will show what strangers tried; asking in vain would be a refusal in the log."""
+    """Whether the operation will show attempts without a valid key. Checked first, so that no refusal is logged."""
     return principal.tenant == DEFAULT_TENANT and scope_allows(principal.scopes, EVERYTHING)
 
 

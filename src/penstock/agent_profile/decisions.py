@@ -78,12 +78,12 @@ async def get_draft(exchange: Exchange) -> JsonObject:
 
 
 async def approve_draft(exchange: Exchange) -> JsonObject:
-    """Approve a draft, and say what came of it."""
+    """Approve a draft and return the outcome."""
     draft = await _decided(exchange, "draft.approve")
     if draft["status"] == "failed":
         error = draft.get("error") or {}
         code = str(error.get("code"))
-        message = f"the draft was approved, and its action was not carried out: {error.get('message')}"
+        message = f"the draft was approved, but its action failed: {error.get('message')}"
         details: JsonObject = {"error": profile_code(code, kind_of(code)), "draft_id": draft["id"]}
         raise Conflict("DRAFT_FAILED", message, "propose it again", details)
     shown = (await _shown(exchange, [draft]))[0]

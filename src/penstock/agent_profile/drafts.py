@@ -1,4 +1,4 @@
-"""Drafts in the profile's form: what an action became, and how a draft stands.
+"""Drafts in the profile's form: the drafts of actions, and their status.
 
 Above it: the planes. Below it: what the operations on drafts answer.
 """
@@ -46,7 +46,7 @@ def held_draft(value: Any) -> JsonObject | None:
 
 
 def draft_status(status: str) -> str:
-    """Return how a draft stands, in the profile's words."""
+    """Return the status of a draft, in the profile's terms."""
     return _STATUS.get(status, "failed")
 
 
@@ -100,7 +100,7 @@ def draft_data(draft: Mapping[str, Any], app_id: str | None, scopes: Sequence[st
 
 
 def _execution(draft: Mapping[str, Any], app_id: str | None) -> JsonObject | None:
-    """Return what came of a draft that was approved; None for any other."""
+    """Return the outcome of an approved draft; None for any other."""
     if draft["status"] not in ("executed", "failed", "drifted", "ambiguous"):
         return None
     error = draft.get("error")

@@ -63,9 +63,9 @@ class Unknown:
     """Answers every other address under the profile's paths."""
 
     async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """Say that there is nothing, in the envelope."""
+        """Answer "not found", in the envelope."""
         path: str = scope["path"]
-        message = f"there is nothing at {path[:200]}"
+        message = f"nothing is served at {path[:200]}"
         await send_refusal(
             send, scope, NotFound("ROUTE_NOT_FOUND", message, "the guide to the profile lists the paths")
         )

@@ -14,6 +14,7 @@ from penstock.asgi import CODE, Headers, request_id_of
 from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.rest.problems import problem_headers
 from penstock.rest.responses import CLIENT_LEFT, send_response
 
@@ -44,8 +45,9 @@ async def send_refusal(send: Send, scope: Scope, error: PenstockError) -> None:
     listed = error.details.get("errors")
     if isinstance(listed, list):
         details["issues"] = [_issue(item) for item in listed]
-    if error.hint:
-        details["hint"] = error.hint
+    hint = hint_of(error)
+    if hint:
+        details["hint"] = hint
     body: JsonObject = {"ok": False, "code": found.code, "message": error.message or found.code}
     body["details"] = {**details, "reason_code": error.code, "request_id": request_id_of(scope)}
     headers = [_JSON, *problem_headers(error)]

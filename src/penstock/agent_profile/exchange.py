@@ -68,7 +68,7 @@ class Exchange:
                 hint = f"known are: {', '.join(known) or 'none'}"
                 raise Rejected("UNKNOWN_PARAMETER", f"there is no query parameter {name[:64]!r}", hint)
             if name in found:
-                raise Rejected("REPEATED_PARAMETER", f"the query parameter {name} stands there twice", "send it once")
+                raise Rejected("REPEATED_PARAMETER", f"the query parameter {name} is given twice", "send it once")
             found[name] = value
         return found
 
@@ -82,7 +82,7 @@ class Exchange:
             return {}
         media_type = self.headers.get("content-type", "").partition(";")[0].strip().lower()
         if media_type not in _JSON_TYPES and not media_type.endswith("+json"):
-            message = f"{media_type[:80]!r} is not a media type that is taken here"
+            message = f"{media_type[:80]!r} is not a supported media type"
             raise Rejected("UNSUPPORTED_MEDIA_TYPE", message, "send application/json")
         try:
             value = msgspec.json.decode(content)
@@ -99,7 +99,7 @@ class Exchange:
             return
         if not isinstance(request_id, str) or not _REQUEST_ID.fullmatch(request_id):
             message = "`requestId` must be 1 to 100 letters, digits, dots, colons, dashes or underscores"
-            raise Rejected("MALFORMED_REQUEST", message, "send such a text, or none")
+            raise Rejected("MALFORMED_REQUEST", message, "send such a text, or omit it")
         self.request_id = request_id
 
     @property

@@ -1,7 +1,7 @@
 """Verifies audit trails in files with a public key: exports in JSONL, and databases. Nothing else is needed.
 
-An export is read twice, line by line: first its checkpoints and statements about keys, then its records. So files of
-any size are verified with little memory.
+It reads an export twice, line by line: first the checkpoints and statements about keys, then the records. So files of
+any size need little memory.
 
 Above it: `penstock audit verify`. Below it: `governance.audit`, `stamped_trails`, the SQLite adapter, which only `app`
 may name.
@@ -58,7 +58,7 @@ def read_public_keys(path: Path) -> TrustedKeys:
     try:
         keys, statements = parse_key_file(_text(path))
     except ValueError as error:
-        hint = "write into it what `penstock audit key` prints"
+        hint = "save the output of `penstock audit key` in it"
         raise Rejected("AUDIT_PUBLIC_KEY_INVALID", f"{path}: {error}", hint) from error
     return TrustedKeys(tuple(keys), tuple(statements))
 
@@ -71,7 +71,7 @@ def read_anchors(paths: Sequence[Path]) -> str:
         try:
             checkpoints_by_tenant(parse_notes(text))
         except ValueError as error:
-            hint = "name a file to which checkpoints were written"
+            hint = "name a file of checkpoints"
             raise Rejected("AUDIT_CHECKPOINT_INVALID", f"{path}: {error}", hint) from error
         found.append(text)
     return "\n".join(found)
@@ -92,10 +92,10 @@ def verify_file(
     *,
     allowed: Allowances | None = None,
 ) -> list[TrailReport]:
-    """Verify every trail in a file against its checkpoints and against those that were kept elsewhere.
+    """Verify every trail in a file against its checkpoints and against copies kept elsewhere.
 
-    Stamps on checkpoints are verified with the certificates of time-stamping authorities, if there are any. `allowed`
-    is what counts as intact although nothing proves it.
+    With certificates of time-stamping authorities, this also verifies stamps on checkpoints. `allowed` lists what
+    counts as intact without proof.
     """
     kept = parse_notes(anchors)
     try:
@@ -136,7 +136,7 @@ def _verify_database(path: Path, verifiers: _Verifiers, stamps: StampedTrails) -
 
 
 def stamp_ages(path: Path) -> dict[str, tuple[int, int]]:
-    """Return how far each trail of a database is signed, and how far it is stamped."""
+    """Return how many records of each trail of a database are signed, and how many are stamped."""
     with open_trails(path) as trails:
         found = {
             tenant: [

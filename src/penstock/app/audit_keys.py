@@ -1,8 +1,8 @@
 """The key that signs checkpoints of audit trails. It is stored beside the server's secret, not in the store.
 
 The file is created when the key is first needed, and only its owner can read it. It is read at each use, so that a key
-that another process replaced is used at once. The name of the key is derived from the server's secret: whoever replaces
-the file signs under the same name with another key, which nobody trusts.
+that another process replaced is used at once. The name of the key is derived from the server's secret. A replaced file
+therefore signs under the same name with another key, which nobody trusts.
 
 A key that is to replace the current one is kept in a file beside it until it does. If the process dies in between, the
 next one finds it there, and uses it if the store says that it follows the current key.
@@ -51,7 +51,7 @@ class AuditKeyFile:
         return self.path.exists()
 
     async def signing_key(self) -> SigningKey:
-        """Return the key; create it if there is none."""
+        """Return the key, creating it if needed."""
         return await asyncio.to_thread(self._read)
 
     def new_seed(self) -> bytes:
@@ -119,8 +119,8 @@ class AuditKeyFile:
     def _replace(self, old: SigningKey, new: SigningKey) -> None:
         current = self._read()
         if current not in (old, new):
-            message = "the key was changed by another process in the meantime"
-            raise Conflict("PRECONDITION_FAILED", message, "look at it with audit.key")
+            message = "another process changed the key"
+            raise Conflict("PRECONDITION_FAILED", message, "read the current key with audit.key")
         self._prepare(new)  # unless it is there
         try:
             self._prepared_path(new).replace(self.path)

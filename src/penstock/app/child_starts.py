@@ -46,7 +46,7 @@ class GovernedChildStarts:
             try:
                 await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
             except TimeoutError:
-                message = f"the child run {effect.child_id} waits: no gate is open that decides about it"
-                raise Unavailable("GATE_CLOSED", message, "it starts when a server opens the gate") from None
+                message = f"the child run {effect.child_id} waits for a gate to open"
+                raise Unavailable("GATE_CLOSED", message, "start a server on this store") from None
         starter = self._starter
         return None if starter is None else await starter(run, effect)

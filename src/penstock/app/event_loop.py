@@ -1,5 +1,8 @@
 """The event loop, the garbage collector and the heaps of a process that only runs Penstock.
 
+uvloop comes with the extra `speed`. Where it is not installed, servers and workers use the event loop of Python. They
+say which one they use when they start.
+
 Servers and workers use these. A program that embeds Penstock can choose them with `penstock.run(main())` in place of
 `asyncio.run(main())`. Nothing here is applied by default, because both settings affect the whole process.
 
@@ -20,15 +23,27 @@ from typing import Any, TypeVar
 
 from penstock.base import limits
 
-__all__ = ["run", "server_loop", "share_heaps", "tuned_collector"]
+__all__ = ["SPEED_EXTRA", "has_uvloop", "loop_name", "run", "server_loop", "share_heaps", "tuned_collector"]
 
 T = TypeVar("T")
+SPEED_EXTRA = "speed"
+"""The extra that installs uvloop."""
 _M_ARENA_MAX = -8  # of mallopt(3)
 
 
+def has_uvloop() -> bool:
+    """Whether uvloop is installed; it does not run on Windows."""
+    return importlib.util.find_spec("uvloop") is not None
+
+
+def loop_name() -> str:
+    """The library of the running event loop: `uvloop` or `asyncio`."""
+    return type(asyncio.get_running_loop()).__module__.partition(".")[0]
+
+
 def server_loop() -> Callable[[], asyncio.AbstractEventLoop]:
-    """The event loop factory of a server: uvloop's, or the standard one where uvloop does not run (Windows)."""
-    if importlib.util.find_spec("uvloop") is None:
+    """The event loop factory of a server: uvloop's if it is installed, otherwise the standard one."""
+    if not has_uvloop():
         return asyncio.new_event_loop
     make: Callable[[], asyncio.AbstractEventLoop] = importlib.import_module("uvloop").new_event_loop
     return make

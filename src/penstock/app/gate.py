@@ -72,9 +72,10 @@ from penstock.operations.system.health import EXECUTORS_CHECK, FILE_ACCESS_CHECK
 from penstock.operations.system.restores import record_restores
 from penstock.operations.upstreams.accepting import accept_through
 from penstock.operations.upstreams.lending import lend_models_through
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.system import new_key_material, new_run_id
+from penstock.runtime.tables.api_keys import list_keys
 from penstock.runtime.upstreams.oauth.grants import GrantStore
 from penstock.runtime.upstreams.oauth.vault import TokenVault
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
@@ -91,7 +92,7 @@ _FLUSH_SECONDS = 5.0
 
 
 def local_owner(tenant: str = DEFAULT_TENANT) -> Principal:
-    """The user of the operating system as a principal: whoever can open the file owns its contents."""
+    """The user of the operating system as a principal. Access to the file means owning its contents."""
     user = os_user()
     return Principal(
         id=user.principal_id,
@@ -239,7 +240,7 @@ class _OperatorFiles:
         return look
 
     async def _look_at_access(self) -> dict[str, str]:
-        """Return the check of who else can change files, and log what is new; nothing if there are no files."""
+        """Return the check of who else can change files, and log new risks. Returns nothing without files."""
         if not (self.trusted or self.policies or self.graphs or self.workflows):
             return {}
         self.risk_log.note([*self.watcher.risks(), *await asyncio.to_thread(describe_risks, self.trusted)])
@@ -303,18 +304,18 @@ def _governing(penstock: Penstock, gate: Gate) -> Gate:
 
 
 def _token_authenticator(
-    chosen: TokenChoices | None, platform: PlatformStore, clock: Clock
+    chosen: TokenChoices | None, platform: Database, clock: Clock
 ) -> token_authenticator.TokenAuthenticator | None:
     if chosen is None:
         return None
     return token_authenticator.TokenAuthenticator(chosen.issuers, chosen.new_client(), platform, clock)
 
 
-def _stored_in(storage: Storage) -> tuple[str, PlatformStore]:
+def _stored_in(storage: Storage) -> tuple[str, Database]:
     """Return the file of a storage, and its platform store."""
-    if storage.file is None or storage.platform is None:
-        raise Rejected("STORE_UNSUITABLE", "a gate needs a store in a file", "open Penstock with a path")
-    return storage.file, storage.platform()
+    if storage.file is None or storage.database is None:
+        raise Rejected("STORE_UNSUITABLE", "the gate needs a store in a file", "open Penstock with a path")
+    return storage.file, storage.database
 
 
 def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:
@@ -362,7 +363,8 @@ async def _performing(
 ) -> AsyncIterator[None]:
     """Let runs start, call and reach others through a gate, which decides about each.
 
-    Runs that were under way go on at once, so the policies and graphs of the operator's files are in force before this.
+    Unfinished runs continue immediately, so the policies and graphs of the operator's files must be in force before
+    this.
     """
     penstock.child_starts.attach(start_children_through(gate))
     if audited:
@@ -404,7 +406,7 @@ async def _flush_regularly(gate: Gate) -> None:
         try:
             await gate.flush()
         except PenstockError:
-            _LOGGER.exception("what the gate gathered could not be written; it tries again")
+            _LOGGER.exception("buffered records could not be written; trying again")
 
 
 async def _look_after_loads(services: Services, look: Callable[[Services], Awaitable[None]]) -> None:
@@ -413,13 +415,13 @@ async def _look_after_loads(services: Services, look: Callable[[Services], Await
         try:
             await look(services)
         except PenstockError:
-            _LOGGER.exception("leases of loads into graphs could not be looked after; it tries again")
+            _LOGGER.exception("leases of graph loads could not be renewed or ended; trying again")
         await asyncio.sleep(GRAPH_LOAD_HEARTBEAT_SECONDS)
 
 
 async def has_keys(gate: Gate) -> bool:
     """True if a store has a key, valid or not."""
-    return bool((await gate.services.platform.keys(tenant=None, limit=1)).rows)
+    return bool((await list_keys(gate.services.platform, tenant=None, limit=1)).rows)
 
 
 async def create_owner_key(gate: Gate) -> str | None:

@@ -1,4 +1,4 @@
-"""Identity as the settings configure it: the issuers whose tokens the gate accepts, and what clients are told of them.
+"""Identity from the settings: the issuers whose tokens the gate accepts, and what clients learn about them.
 
 Above it: `gate`, `serving.server`, `penstock mcp`. Below it: the settings, the adapter that asks issuers.
 """

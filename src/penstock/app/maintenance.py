@@ -1,4 +1,4 @@
-"""Maintenance of the store file: back it up, restore it, check it, vacuum it.
+"""Maintenance of the store file: back it up, restore it, check it, migrate it, vacuum it.
 
 A restored file contains a note that it was restored; the note is written before the file replaces the old one. A gate
 records the note in the audit log at once, if the secret of the file is available and the file has this release's
@@ -31,16 +31,19 @@ from penstock.runtime.stores.sqlite.maintenance.backups import (
     stats,
 )
 from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport
+from penstock.runtime.stores.sqlite.maintenance.migration import Migration, migrate_file, plan_migration
 from penstock.runtime.stores.sqlite.schema.log_notes import accept_missing_log
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.resources import read_mark as read_database_mark
 
 __all__ = [
     "BackupFile",
     "BackupResult",
     "IntegrityProblem",
     "IntegrityReport",
+    "Migration",
     "RestoreResult",
     "StoreStats",
     "VacuumResult",
@@ -48,6 +51,8 @@ __all__ = [
     "back_up_store",
     "backup_files",
     "check_store",
+    "migrate_store",
+    "plan_store_migration",
     "restore_on_record",
     "store_fingerprint",
     "store_stats",
@@ -72,10 +77,10 @@ async def restore_on_record(
     note: JsonObject = {"by": os_user().principal_id, "at": SystemClock().now_ms(), "source": source.name}
     done = restore(source, path, force=force, note=note)
     if done.format_version != SCHEMA_VERSION:
-        return done, f"it has the format {done.format_version} of an older release, and is left like that"
+        return done, f"it has the format {done.format_version} of an older release, which this does not change"
     try:
         async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, pepper_file=pepper_file) as gate:
-            pending = await gate.services.platform.mark(RESTORED_MARK)
+            pending = await read_database_mark(gate.services.platform, RESTORED_MARK)
     except PenstockError as error:
         return done, str(error)
     return done, None if pending is None else "its audit record cannot be written"
@@ -95,6 +100,16 @@ def store_fingerprint(path: Path) -> str | None:
 def store_stats(path: Path) -> StoreStats:
     """Count what the file holds."""
     return stats(path)
+
+
+def plan_store_migration(path: Path) -> Migration:
+    """Say what migrating the file would do, and change nothing."""
+    return plan_migration(path)
+
+
+def migrate_store(path: Path) -> Migration:
+    """Bring the file to the format of this release."""
+    return migrate_file(path)
 
 
 def vacuum_store(path: Path) -> VacuumResult:

@@ -24,7 +24,7 @@ _HAS_USER_IDS = hasattr(os, "getuid")
 
 @dataclass(frozen=True, slots=True)
 class OsUser:
-    """A user of the operating system. `uid` is None on systems without user ids."""
+    """A user of the operating system. `uid` is `None` on systems without user ids."""
 
     name: str
     uid: int | None

@@ -302,12 +302,12 @@ class Penstock:
 
 def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
     """Seals with the secret of a store in a file. A store in memory ends with the process, and so does its key."""
-    file, platform = storage.file, storage.platform
-    if file is None or platform is None:
+    file, database = storage.file, storage.database
+    if file is None or database is None:
         return AnswerSeals()
 
     async def secret() -> bytes:
-        found: bytes | None = await pepper.open_pepper(pepper_file or pepper.pepper_path(file), file, platform())
+        found: bytes | None = await pepper.open_pepper(pepper_file or pepper.pepper_path(file), file, database)
         if found is None:
             raise TypeError("a store that is not only looked at has a secret")
         return found
@@ -317,17 +317,17 @@ def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
 
 def _guard(upstream: UpstreamLink, storage: Storage, host: RunHost) -> ToolGuard | None:
     """The guard that refuses changed tools of other servers when there is no gate. It accepts nothing itself."""
-    if not upstream.rules or storage.platform is None:
+    if not upstream.rules or storage.database is None:
         return None
     guard: ToolGuard = tool_registry.UpstreamToolRegistry(
-        platform=storage.platform(), clock=host.clock, rules=upstream.rules
+        platform=storage.database, clock=host.clock, rules=upstream.rules
     )
     return guard
 
 
 def _attached(models: ModelLink, storage: Storage, host: RunHost) -> ModelLink:
     """The link to the models that tenants registered, with the store that has them, if there is one."""
-    models.attach(None if storage.platform is None else storage.platform(), host.clock)
+    models.attach(storage.database, host.clock)
     return models
 
 
@@ -361,7 +361,7 @@ def _registry(steps: Iterable[Callable[..., Any]]) -> StepRegistry:
 
 
 async def _not_yet(tenant: str, run_id: str, given: inputs.FireTimer) -> bool:
-    """No gate is open yet, and only a gate changes who may approve something."""
+    """Do nothing: no gate is open yet, and only a gate changes who may approve something."""
     return False
 
 

@@ -4,7 +4,7 @@ A copy of the store alone is not enough to use its hashes or to forge its audit 
 store in which nothing is sealed yet, and only its owner can read it. From then on its fingerprint is in the store: a
 store is opened with the secret that sealed it or not at all, and a lost secret is never replaced.
 
-Above it: `gate`, `penstock doctor`. Below it: the platform store, the file system.
+Above it: `gate`, `penstock server doctor`. Below it: the platform store, the file system.
 """
 
 from __future__ import annotations
@@ -19,7 +19,11 @@ from pathlib import Path
 from penstock.base.errors import Rejected, Unavailable
 from penstock.operations.gate.audit_log import seal_with
 from penstock.runtime.file_trust import find_file_risk
-from penstock.runtime.ports.platform import AuditQuery, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.tables.api_keys import list_keys
+from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
+from penstock.runtime.tables.resources import read_mark, set_mark
 
 __all__ = [
     "FINGERPRINT_MARK",
@@ -48,14 +52,12 @@ def fingerprint(pepper: bytes) -> str:
     return hmac.digest(pepper, _PURPOSE, "sha256").hex()[:_FINGERPRINT_CHARACTERS]
 
 
-async def open_pepper(
-    path: Path, store_path: str, platform: PlatformStore, *, looks_only: bool = False
-) -> bytes | None:
+async def open_pepper(path: Path, store_path: str, platform: Database, *, looks_only: bool = False) -> bytes | None:
     """The secret of a store. Refuses a secret that did not seal the store, and a store whose secret is gone.
 
     A store in which nothing is sealed gets a new secret. With `looks_only` none is created, and this returns None.
     """
-    known = await platform.mark(FINGERPRINT_MARK)
+    known = await read_mark(platform, FINGERPRINT_MARK)
     is_used = known is not None or await _is_sealed(platform)
     if not await asyncio.to_thread(path.exists):
         if is_used:
@@ -66,22 +68,22 @@ async def open_pepper(
     if known is None:
         await _recognise(pepper, path, store_path, platform)
         if not looks_only:
-            await platform.set_mark(FINGERPRINT_MARK, fingerprint(pepper))
+            await set_mark(platform, FINGERPRINT_MARK, fingerprint(pepper))
     elif not hmac.compare_digest(str(known), fingerprint(pepper)):
         raise _another(path, store_path, f"{fingerprint(pepper)}, not {known}")
     return pepper
 
 
-async def _is_sealed(platform: PlatformStore) -> bool:
+async def _is_sealed(platform: Database) -> bool:
     """True if a store without a fingerprint has something that was made with a secret."""
-    return bool((await platform.keys(tenant=None, limit=1)).rows) or bool(await platform.audit_tenants())
+    return bool((await list_keys(platform, tenant=None, limit=1)).rows) or bool(await list_audit_tenants(platform))
 
 
-async def _recognise(pepper: bytes, path: Path, store_path: str, platform: PlatformStore) -> None:
+async def _recognise(pepper: bytes, path: Path, store_path: str, platform: Database) -> None:
     """Check that a secret sealed a store that is older than fingerprints, by its newest records."""
     seal = seal_with(pepper)
-    for tenant in await platform.audit_tenants():
-        for record in (await platform.audit(AuditQuery(tenant=tenant, limit=1))).records:
+    for tenant in await list_audit_tenants(platform):
+        for record in (await list_audit(platform, AuditQuery(tenant=tenant, limit=1))).records:
             if not hmac.compare_digest(seal(record.previous_hash, record.seq, record.entry), record.hash):
                 raise _another(path, store_path, f"{fingerprint(pepper)}; the audit trail was sealed with another")
 
@@ -89,15 +91,13 @@ async def _recognise(pepper: bytes, path: Path, store_path: str, platform: Platf
 def _missing(path: Path, store_path: str, known: object) -> Unavailable:
     which = f" (fingerprint {known})" if known is not None else ""
     message = f"the secret{which} that {store_path} was sealed with is not at {path}"
-    hint = "put the file back from where the database came from, or name it in auth.pepper_file; none is made instead"
+    hint = "restore the file from where the database came from, or name it in auth.pepper_file; no new one is made"
     return Unavailable("PEPPER_MISSING", message, hint)
 
 
 def _another(path: Path, store_path: str, compared: str) -> Rejected:
     message = f"{path} is not the secret that {store_path} was sealed with (fingerprint {compared})"
-    hint = (
-        "put the secret of this database there, or name its file in auth.pepper_file; with another one no key is valid"
-    )
+    hint = "restore the secret of this database, or name its file in auth.pepper_file; with another one no key is valid"
     return Rejected("PEPPER_MISMATCH", message, hint)
 
 
@@ -108,7 +108,7 @@ def read_pepper(path: Path) -> bytes:
         mode = path.stat().st_mode
         text = path.read_text(encoding="ascii").strip()
     except (OSError, UnicodeDecodeError) as error:
-        message = f"{path}: the server's secret cannot be read or made ({type(error).__name__})"
+        message = f"{path}: the server's secret cannot be read or created ({type(error).__name__})"
         raise Unavailable(
             "PEPPER_UNREADABLE", message, "make the folder writable, or name a file you can read"
         ) from error

@@ -1,8 +1,8 @@
-"""Who the assistant at a pipe is.
+"""The principal of the assistant that runs `penstock mcp`.
 
-Whoever can start `penstock mcp` on a file owns that file, but the assistant that does so is an agent that acts for
-them. It may run what is exposed and follow its runs; with tools of management it may use every operation that is a
-tool. Keys, tokens and policies are for people. The settings can name another principal, and the owner by choice only.
+A user who can start `penstock mcp` on a file owns that file, but the assistant is only an agent that acts for them. It
+may run what is exposed and follow its runs. With the management tools, it may use every operation that is a tool. Keys,
+tokens and policies are for people. The settings can name another principal; only they can make it the owner.
 
 Above it: `penstock mcp`. Below it: the settings, the gate.
 """

@@ -1,4 +1,4 @@
-"""Retention: deletes what is past its time: ended runs, deliveries and sessions, audit records, answers, gone graphs.
+"""Retention: deletes expired data: ended runs, deliveries, sessions, audit records, answers and deleted graphs.
 
 Above it: `gate` calls it regularly while a gate is open. Below it: the gate, the platform store.
 """
@@ -29,7 +29,13 @@ from penstock.operations.registries.session_runs import SESSION_LABEL, SESSION_O
 from penstock.operations.registries.sessions import FORGET_SESSION
 from penstock.operations.system.health import RETENTION_CHECK
 from penstock.operations.system.retention import FORGET_RUNS
-from penstock.runtime.ports.platform import AuditQuery, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
+from penstock.runtime.tables.call_records import forget_calls
+from penstock.runtime.tables.deliveries import forget_deliveries
+from penstock.runtime.tables.resources import list_all_resources
+from penstock.runtime.tables.usage import forget_usage
 
 __all__ = [
     "Retention",
@@ -37,9 +43,9 @@ __all__ = [
     "Sweeps",
     "apply_retention",
     "end_graph_loads",
-    "forget_calls",
     "forget_console_sessions",
     "forget_memory",
+    "forget_old_calls",
     "renew_graph_loads",
     "tidy_graphs",
 ]
@@ -126,7 +132,7 @@ class Sweeps:
             await self._kinds[kind]()
         except PenstockError as error:
             if kind not in self._status.failures:
-                _LOGGER.warning("%s that are past their time cannot be deleted: %s; it tries again", kind, error)
+                _LOGGER.warning("expired %s cannot be deleted: %s; trying again", kind, error)
             self._status.failures[kind] = str(error)
         else:
             self._status.failures.pop(kind, None)
@@ -134,14 +140,14 @@ class Sweeps:
     async def sweep_answers(self) -> None:
         """Delete expired answers to idempotent calls."""
         services = self._gate.services
-        await forget_calls(services.platform, services.clock.now_ms())
+        await forget_old_calls(services.platform, services.clock.now_ms())
 
     async def sweep_deliveries(self) -> None:
         """Delete deliveries that ended long ago."""
         if self._retention.deliveries_ms is not None:
             services = self._gate.services
             before = services.clock.now_ms() - self._retention.deliveries_ms
-            await _in_pieces(lambda size: services.platform.forget_deliveries(before=before, limit=size))
+            await _in_pieces(lambda size: forget_deliveries(services.platform, before=before, limit=size))
 
     async def sweep_runs(self) -> None:
         """Delete runs that ended long ago."""
@@ -155,7 +161,7 @@ class Sweeps:
             return
         platform = self._gate.services.platform
         before, failed = self._gate.services.clock.now_ms() - self._retention.audit_ms, None
-        for tenant in await platform.audit_tenants():
+        for tenant in await list_audit_tenants(platform):
             try:
                 await _forget_audit(self._gate, tenant, before)
             except PenstockError as error:
@@ -167,7 +173,7 @@ class Sweeps:
         """Delete the counts of days that no quota looks at."""
         services = self._gate.services
         now = services.clock.now_ms()
-        await services.platform.forget_usage(before_day=day_of(now) - limits.USAGE_DAYS_KEPT, now=now)
+        await forget_usage(services.platform, before_day=day_of(now) - limits.USAGE_DAYS_KEPT, now=now)
 
 
 async def apply_retention(gate: Gate, retention: Retention) -> None:
@@ -198,18 +204,18 @@ async def _forget_runs(gate: Gate, before: int, size: int) -> int:
     return len(ended)
 
 
-async def forget_calls(platform: PlatformStore, now_ms: int) -> int:
+async def forget_old_calls(platform: Database, now_ms: int) -> int:
     """Delete expired answers to idempotent calls, as fast as they arrive. Returns how many.
 
     The size of each batch is adapted to how long the earlier batches took.
     """
-    return await _in_pieces(lambda size: platform.forget_calls(now=now_ms, limit=size))
+    return await _in_pieces(lambda size: forget_calls(platform, now=now_ms, limit=size))
 
 
 async def forget_console_sessions(gate: Gate) -> None:
     """Delete sessions of the console that are over, with the tokens that were stored for them."""
     now, over = gate.services.clock.now_ms(), dict[str, list[JsonValue]]()
-    for row in await gate.services.platform.all_resources(SESSION_KIND):
+    for row in await list_all_resources(gate.services.platform, SESSION_KIND):
         record = record_of(row.body)
         if record is None or record.until_ms <= now:
             over.setdefault(row.tenant, []).append(row.resource_id)
@@ -221,7 +227,7 @@ async def forget_console_sessions(gate: Gate) -> None:
 
 
 async def forget_memory(services: Services) -> None:
-    """Erase what was remembered for a time that is over, and what deletions left to be overwritten."""
+    """Erase expired memory entries, and what earlier deletions left to be overwritten."""
     most = limits.MEMORY_FORGOTTEN_AT_ONCE_MAX
     while services.memory is not None:
         if await services.memory.forget(now=services.clock.now_ms(), limit=most) < most:
@@ -245,7 +251,7 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
     platform = gate.services.platform
     holds = await audit_holds(platform, tenant)
     some = AuditQuery(tenant=tenant, not_held_by=holds, not_operation=REDACT_AUDIT)
-    old = (await platform.audit(replace(some, until=before, limit=2))).records
+    old = (await list_audit(platform, replace(some, until=before, limit=2))).records
     if len(old) < 2:  # noqa: PLR2004  # more than one
         return
     retention, end = system_principal("retention", "audit:delete", tenant=tenant), old[0].seq + 1
@@ -253,7 +259,7 @@ async def _forget_audit(gate: Gate, tenant: str, before: int) -> None:
     while True:
         # What was set aside stays, as what is held does: the next batch begins after the last one.
         remaining = replace(some, after_seq=reached, before_seq=end, oldest_first=True, limit=1)
-        oldest = (await platform.audit(remaining)).records
+        oldest = (await list_audit(platform, remaining)).records
         if not oldest:
             return
         reached = min(oldest[0].seq + limits.AUDIT_REMOVED_AT_ONCE_MAX, end) - 1

@@ -93,7 +93,7 @@ def read_private_key(path: Path) -> SigningKey:
         key = None
     if not isinstance(key, ed25519.Ed25519PrivateKey):
         message = f"{path} does not hold an Ed25519 key without a passphrase"
-        raise Rejected("KEY_FILE_INVALID", message, "make one with: penstock sign --new-key FILE")
+        raise Rejected("KEY_FILE_INVALID", message, "make one with: penstock workflow sign --new-key FILE")
     public = signature.public_key_spki(key)
     found = read_trusted_keys([str(public_path(path))]) if public_path(path).exists() else {}
     key_id = next((name for name, text in found.items() if text == public), None)

@@ -28,7 +28,7 @@ def listen(host: str, port: int) -> socket.socket:
     except OSError as error:
         listener.close()
         message = f"cannot listen on {host}:{port}: {error.strerror or error}"
-        hint = "choose another with --port or --host, or stop what listens there"
+        hint = "choose another address with --port or --host, or stop the program that listens there"
         raise Unavailable("ADDRESS_UNAVAILABLE", message, hint) from error
     return listener
 

@@ -32,13 +32,13 @@ class StampedTrails:
     _stamps: dict[str, list[StoredStamp]] = field(default_factory=dict)
 
     def add_checkpoint(self, tenant: str, text: str) -> None:
-        """Add a checkpoint as it stands in the file; raise ValueError if it is none."""
+        """Add a checkpoint as it is in the file; raise ValueError if it is not a checkpoint."""
         for note in parse_notes(text):
             size = Checkpoint.parse(note.text).size
             self._checkpoints.setdefault((tenant, size), []).append(text)
 
     def add_stamp(self, tenant: str, body: Any) -> None:
-        """Add a stamp; raise ValueError if it is none."""
+        """Add a stamp; raise ValueError if it is not a stamp."""
         try:
             stamp = msgspec.convert(body, StoredStamp)
         except msgspec.ValidationError as error:

@@ -1,7 +1,7 @@
 """Storage: a run store and the services that come with its kind.
 
-A store in a file has a platform store in the same file, a path for the secret beside it, a probe and counters; one in
-memory has none of these. Callers ask for the value they need, never for the kind of store.
+A store in a file has a database, a path for the secret beside it, a probe and counters; one in memory has none of
+these. Callers ask for the value they need, never for the kind of store.
 
 Above it: `Penstock`, the gate, the server. Below it: the adapters; this is the one module that pairs them.
 """
@@ -15,9 +15,9 @@ from typing import TYPE_CHECKING
 
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.backups import BackupFolder
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.memory import MemoryStore
-from penstock.runtime.ports.platform import PlatformStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
@@ -28,13 +28,11 @@ if TYPE_CHECKING:
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
     from penstock.runtime.stores.sqlite.maintenance import backup_folder as sqlite_backups
     from penstock.runtime.stores.sqlite.memory import store as sqlite_memory
-    from penstock.runtime.stores.sqlite.platform import store as sqlite_platform
 else:
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
     sqlite_backups = lazy_import("penstock.runtime.stores.sqlite.maintenance.backup_folder")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
     sqlite_memory = lazy_import("penstock.runtime.stores.sqlite.memory.store")
-    sqlite_platform = lazy_import("penstock.runtime.stores.sqlite.platform.store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
 
@@ -48,8 +46,8 @@ class Storage:
     """Raises the error that a caller would get if the store cannot be used now."""
     file: str | None = None
     """The path of the store, if it is a file. The server's secret is beside it."""
-    platform: Callable[[], PlatformStore] | None = None
-    """The store for keys, audit and registries, if there is one. Usable while the run store is open."""
+    database: Database | None = None
+    """The database of all of it, if there is one. Usable while the run store is open."""
     memory: Callable[[], MemoryStore] | None = None
     """The store for the memory of agents and people, if there is one. Usable while the run store is open."""
     graphs: Callable[[], GraphStore] | None = None
@@ -69,7 +67,7 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL", backup_folde
     return Storage(
         store=store,
         file=database.path,
-        platform=lambda: sqlite_platform.SqlitePlatformStore(database),
+        database=database,
         memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         backups=None if backup_folder is None else sqlite_backups.SqliteBackupFolder(database.path, backup_folder),

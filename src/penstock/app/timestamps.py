@@ -1,9 +1,9 @@
-"""Stamps of a time-stamping authority (RFC 3161): how they are asked for, read and verified.
+"""Stamps of a time-stamping authority (RFC 3161): how they are requested, read and verified.
 
 The time in a checkpoint is the server's word. A stamp is the word of somebody else: that this text existed at this
 time. It is verified offline, with the certificate of the authority. The library for it is an optional extra.
 
-Above it: `serving.stamping` asks for stamps, `audit_files` and `penstock doctor` verify them. Below it:
+Above it: `serving.stamping` asks for stamps, `audit_files` and `penstock server doctor` verify them. Below it:
 `rfc3161_client`, `cryptography`. It sends nothing.
 """
 
@@ -70,7 +70,7 @@ class Stamp:
 
 @dataclass(frozen=True, slots=True)
 class StampInvalid:
-    """It is no stamp of this text by a trusted authority, and why."""
+    """The data is not a stamp of this text by a trusted authority, and why."""
 
     reason: str
 
@@ -81,7 +81,7 @@ StampOutcome: TypeAlias = Stamp | StampInvalid
 def require_timestamps() -> None:
     """Check that the library is installed; the error says what to install."""
     if find_spec("rfc3161_client") is None:
-        message = "stamps of a time-stamping authority need a library that is not installed"
+        message = "verifying time stamps needs a library that is not installed"
         raise Unavailable("EXTRA_NOT_INSTALLED", message, install_hint("timestamp"))
 
 
@@ -108,7 +108,7 @@ def stamp_request(text: str) -> StampRequest:
 def read_stamp(answer: bytes, text: str, request: StampRequest, authorities: Authorities | None = None) -> StampOutcome:
     """Return the stamp in the answer of an authority, if it is of this text and for this request.
 
-    Without certificates its signature is not verified; whoever uses the stamp verifies it.
+    Without certificates its signature is not verified; users of the stamp verify it.
     """
     try:
         response = rfc3161_client.decode_timestamp_response(answer)
@@ -123,7 +123,7 @@ def read_stamp(answer: bytes, text: str, request: StampRequest, authorities: Aut
                 return StampInvalid("the stamp is of another text")
             return Stamp(answer, _milliseconds(response.tst_info.gen_time))
     except (ValueError, rfc3161_errors.VerificationError) as error:
-        return StampInvalid(f"the answer is no stamp: {error}")
+        return StampInvalid(f"the answer is not a stamp: {error}")
     return verify_stamp(answer, text, authorities)
 
 

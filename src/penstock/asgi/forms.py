@@ -50,15 +50,15 @@ def query_of(scope: Scope) -> Fields:
 
 
 async def read_form(scope: Scope, receive: Receive, bytes_max: int = limits.FORM_BYTES_MAX) -> Fields:
-    """Return the fields of a form that was sent; raise `Rejected` if it is none, too large, or not whole."""
+    """Return the fields of a form that was sent; raise `Rejected` if it is not a form, too large, or truncated."""
     kind = (header(scope, b"content-type") or "").partition(";")[0].strip().lower()
     if kind != _FORM:
-        raise Rejected("UNSUPPORTED_MEDIA_TYPE", "the page takes forms only", "open it with a browser")
+        raise Rejected("UNSUPPORTED_MEDIA_TYPE", "the page accepts only forms", "open it with a browser")
     body = bytearray()
     while True:
         message = await receive()
         if message["type"] != "http.request":
-            raise Rejected("MALFORMED_REQUEST", "the form did not arrive as a whole", "send it again")
+            raise Rejected("MALFORMED_REQUEST", "the form did not arrive completely", "send it again")
         body += message.get("body", b"")
         if len(body) > bytes_max:
             raise Rejected("BODY_TOO_LARGE", f"a form has at most {bytes_max} bytes", "write less")

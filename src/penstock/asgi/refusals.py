@@ -1,4 +1,4 @@
-"""Refusals on pages for people: the status of one, and what the middleware is told of it.
+"""Refusals on pages for people: their status, and the note for the middleware.
 
 Above it: the console, the page on which a question is answered. Below it: the table of errors on every wire. Problem
 documents for programs are made by `rest.problems`, from the same table.

@@ -1,9 +1,9 @@
 """Resource URIs: normalizing them and matching them against templates.
 
 Addresses are compared only in their normal form. An address that could point elsewhere than it appears to (dots as
-segments, escaped slashes, invisible characters) is refused, and so is one that gets such a form when a server decodes
-it again: escapes of escapes, and characters that Unicode folds to `.`, slashes or `%`. A template has variables in
-braces, for example `notes://{day}/{name}`; each variable matches one path segment.
+segments, escaped slashes, invisible characters) is refused. So is one that gets such a form when a server decodes it
+again: escapes of escapes, and characters that Unicode folds to `.`, slashes or `%`. A template has variables in braces,
+for example `notes://{day}/{name}`; each variable matches one path segment.
 
 Above it: checks of documents, exposed workflows, the MCP surface. Below it: nothing; it works on text only.
 """
@@ -51,7 +51,7 @@ _DECODED_MAX = 6
 
 
 def normalised_address(text: str) -> str | None:
-    """Return the normal form of an address; None if it is no address or could point elsewhere than it appears to."""
+    """Return the normal form of an address; None if it is invalid or could point elsewhere than it appears to."""
     if len(text) > limits.RESOURCE_URI_CHARACTERS_MAX:
         return None
     shape = _SHAPE.fullmatch(text)
@@ -111,7 +111,7 @@ def _is_harmless(piece: str) -> bool:
 
 
 def _decode_once(text: str) -> str | None:
-    """Return what a text is after its escapes and its compatibility characters were read; None if it is no UTF-8."""
+    """Return a text with its escapes and its compatibility characters decoded; None if it is not UTF-8."""
     try:
         plain = unquote(_CODE_UNIT.sub(lambda found: chr(int(found[1], 16)), text), errors="strict")
     except UnicodeDecodeError:
@@ -156,7 +156,7 @@ def read_template(text: str, workflow: str) -> AddressTemplate | str:
     variables = tuple(_TEMPLATE_PARTS.findall(text))
     for name in variables:
         if _VARIABLE.fullmatch(name) is None:
-            return f"{{{name}}} is no variable: write a name of letters, digits and underscores"
+            return f"{{{name}}} is not a variable: write a name of letters, digits and underscores"
     if len(set(variables)) != len(variables):
         return "a variable stands in it twice"
     example = normalised_address(_TEMPLATE_PARTS.sub("x", text))

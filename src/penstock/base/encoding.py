@@ -1,6 +1,6 @@
 """Encoding values as JSON, in a way that survives running out of memory.
 
-msgspec's own `encode` writes into bytes that grow. If they cannot grow, it goes on with a pointer to nothing, and the
+msgspec's own `encode` writes into bytes that grow. If they cannot grow, it continues with a null pointer, and the
 process ends with a segmentation fault. Its `encode_into` checks, and raises `MemoryError`. So nothing in Penstock calls
 the former; `tests/tidy/test_encoders.py` sees to it.
 

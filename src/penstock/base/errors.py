@@ -13,6 +13,8 @@ The pure layers return refusals as values; the shell turns them into these where
 How a code becomes an HTTP status, a JSON-RPC error or an exit code is decided by the surfaces, not here.
 """
 
+from typing import NamedTuple
+
 from penstock.base.json import JsonObject
 
 __all__ = [
@@ -22,6 +24,7 @@ __all__ = [
     "LimitExceeded",
     "NotFound",
     "PenstockError",
+    "Reason",
     "Rejected",
     "Unavailable",
 ]
@@ -52,6 +55,21 @@ class PenstockError(Exception):
     def __str__(self) -> str:
         text = f"{self.code}: {self.message}"
         return f"{text} ({self.hint})" if self.hint else text
+
+
+class Reason(NamedTuple):
+    """What is known about a code: the class of its errors, what it means, and what to do. No code lacks one of them."""
+
+    kind: type[PenstockError]
+    meaning: str
+    """One sentence."""
+    remedy: str
+    """One sentence. It begins with a verb and names the operation, command, setting or field."""
+
+    @property
+    def hint(self) -> str:
+        """The remedy in the form of a hint: without a capital and without a full stop."""
+        return self.remedy[0].lower() + self.remedy[1:].removesuffix(".")
 
 
 class Rejected(PenstockError):

@@ -10,8 +10,8 @@ Use it for modules that few calls need and that take long to import: checks of d
 `tests/unit/cli/test_cli_start.py` lists what a server must not import when it starts.
 
 `importlib.util.LazyLoader` does less. It imports the packages above the module at once (`cryptography` for
-`cryptography.exceptions`), searches the disk at start, puts a stand-in into `sys.modules` where others find it, and in
-some releases of Python 3.11 two threads may both load the module.
+`cryptography.exceptions`), searches the disk at start, and puts a stand-in into `sys.modules` where others find it. In
+some releases of Python 3.11, two threads may both load the module.
 
 Modules of a library that import each other in a circle cannot be imported by two threads at once: Python breaks the
 deadlock, and one of the threads finds a module that is half there. So every import that happens while a program runs

@@ -42,12 +42,12 @@ class LruCache(Generic[K, V]):
 
 
 class CurrentValues(Generic[K, V]):
-    """What was read from a store since any process last changed it."""
+    """Values that were read from a store, for as long as its mark stays the same."""
 
-    def __init__(self, change_mark: Callable[[], int | None], entries_max: int) -> None:
-        self._change_mark = change_mark
+    def __init__(self, read_mark: Callable[[], Hashable], entries_max: int) -> None:
+        self._read_mark = read_mark
         self._entries_max = entries_max
-        self._mark: int | None = None
+        self._mark: Hashable = None
         self._values: LruCache[K, V] = LruCache(entries_max)
 
     def at_hand(self) -> LruCache[K, V]:
@@ -55,8 +55,8 @@ class CurrentValues(Generic[K, V]):
 
         If the store changes in the meantime, it is put into a cache that nobody asks any more.
         """
-        mark = self._change_mark()
-        if mark is None or mark != self._mark:
+        mark = self._read_mark()
+        if mark != self._mark:
             self._mark = mark
             self._values = LruCache(self._entries_max)
         return self._values

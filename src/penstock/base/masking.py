@@ -1,8 +1,8 @@
 """Masks secrets in texts: as they are, and as other programs and our own code write them.
 
 A secret that is sent somewhere comes back in another form: a host name is in lower case, an address has percent signs,
-a log is JSON, a header is base64. So a secret is found in any case, with any of its other characters escaped as in
-URLs, JSON, HTML and shells, and inside base64 of either alphabet, wherever it begins there.
+a log is JSON, a header is base64. So this module finds a secret in any case, with any of its other characters escaped
+as in URLs, JSON, HTML and shells. It also finds one inside base64 of either alphabet, wherever it begins there.
 
 Letters and digits are the same in all forms but base64. A text that has none of these runs of a secret is returned at
 once, so that texts without secrets cost a search and no more.
@@ -63,7 +63,7 @@ _BASE64_CLASSES = {"+": "[+-]", "/": "[/_]"}
 
 
 def _anchor_of(text: str) -> str:
-    """Return the longest run of letters and digits, which no form changes; empty if there is none."""
+    """Return the longest run of letters and digits, which no form changes; empty if it does not exist."""
     return max(_RUN.findall(text), key=len, default="").lower()
 
 

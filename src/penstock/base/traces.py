@@ -1,7 +1,7 @@
 """Trace ids, as W3C Trace Context carries them in the header `traceparent`.
 
 `current_traceparent` is what calls and requests that are made right now belong to. It is set where spans are made
-(`app.observability`) and nowhere else: without that, it is None and nothing is sent.
+(`app.observability`) and nowhere else: without that, it is `None` and nothing is sent.
 
 Below it: nothing. It makes no spans: a caller's trace id only connects our records with the caller's own.
 """
@@ -25,7 +25,7 @@ _CHARACTERS = 55
 
 
 def trace_id_of(traceparent: str | None) -> str | None:
-    """Return the trace id in a `traceparent`; None if there is none, or if it is not valid."""
+    """Return the trace id in a `traceparent`; None if it does not exist, or if it is not valid."""
     if traceparent is None:
         return None
     found = _TRACEPARENT.fullmatch(traceparent)

@@ -1,175 +1,146 @@
-"""Commands that are imported when they are called: `penstock --help` and `penstock serve` pay for nothing else.
+"""Groups of commands. A command is imported when it is called, so `penstock --help` and `penstock serve` pay for none.
 
-A group is a table from names to references; its help shows the sentence that the table has for each command and imports
-none of them. A test compares each sentence with the first one of the command's own help.
+The commands of a group are rows of `tree.commands`. Help and completion in a shell show the rows and import no command;
+a test compares the sentence of each row with the first one of the command's own help.
 
-This is the only module that builds on how Typer works inside, for three things that Typer offers no option for:
-
-- Typer imports a command to list it. `lazy_group` hands out placeholders while help or completions are listed.
-- Typer lists the words of a choice. `_SkipAbsent` names the nearest one to a mistyped word.
-- Typer imports pydantic, which takes longer than the rest of a command's start, to convert options that were not even
-  given. `_SkipAbsent` converts only what was given.
-
-`tests/unit/cli/test_lazy_commands.py` compares both with what Typer does by itself: it fails when an upgrade differs.
-
-Above it: `application`, the groups. Below it: `references`, Typer.
+Above it: `application`, `mcp.command`. Below it: `tree`, `commands`, Click.
 """
 
 from __future__ import annotations
 
 import gc
 import importlib
-from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
-from dataclasses import dataclass
-from enum import Enum
+import inspect
+from collections.abc import Callable, Iterator, Mapping
 from types import ModuleType
-from typing import TYPE_CHECKING, Any, Literal, get_args, get_origin
+from typing import TYPE_CHECKING, Any
 
-import typer
-from typer.core import TyperCommand, TyperGroup
+import click
+from click.shell_completion import CompletionItem
 
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.references import LazyCommand
+from penstock.cli.commands.command import FunctionCommand, render_help, run_main
+from penstock.cli.commands.help_page import command_sections
+from penstock.cli.commands.parameters import read_signature
+from penstock.cli.declaration import Context, echo
+from penstock.cli.references import CommandGroup, CommandRow
+from penstock.cli.tree.commands import commands_below
+from penstock.cli.tree.old_spellings import find_new_spelling
 
 if TYPE_CHECKING:
-    from penstock.base import choices
+    from penstock.cli.operations import examples
+    from penstock.cli.tree import search
 else:
-    choices = lazy_import("penstock.base.choices")
+    examples = lazy_import("penstock.cli.operations.examples")
+    search = lazy_import("penstock.cli.tree.search")
 
-__all__ = [
-    "LazyCommand",
-    "WithTrailingArguments",
-    "build_command",
-    "command_placeholder",
-    "command_tree",
-    "lazy_group",
-    "load_command",
-    "new_group",
-    "trailing_arguments",
-]
-
-_TRAILING = "penstock.trailing"
+__all__ = ["LazyGroup", "build_command", "load_command"]
 
 
-def load_command(name: str, reference: LazyCommand) -> Any:
-    """Import a command and build it."""
-    found = getattr(_imported(reference.module), reference.attribute)
-    command = build_command(name, found if reference.argument is None else found(reference.argument))
-    command.rich_help_panel = reference.panel
-    command.hidden = reference.alias
+class LazyGroup(click.Group):
+    """The group with the commands below a path. With a function, it does something by itself, too, and has its help."""
+
+    def __init__(
+        self,
+        path: str,
+        help_text: str | None = None,
+        *,
+        function: Callable[..., None] | None = None,
+        params: list[click.Parameter] | None = None,
+        footer: str = "",
+        rows: Callable[[str], Mapping[str, CommandRow]] = commands_below,
+    ) -> None:
+        signature = None if function is None else read_signature(function)
+        self.function = function
+        self.path = path
+        self.footer = footer
+        self.rows = dict(rows(path))
+        self._loaded: dict[str, click.Command] = {}
+        super().__init__(
+            path.rpartition(" ")[2] or None,
+            help=help_text or inspect.getdoc(function),
+            callback=None if signature is None else click.pass_context(signature.call),
+            params=[*(params or ()), *(() if signature is None else signature.parameters)],
+            invoke_without_command=function is not None,
+            no_args_is_help=function is None,
+        )
+
+    def list_commands(self, ctx: Context) -> list[str]:
+        """Return the names of all commands, in the order of the rows."""
+        return list(self.rows)
+
+    def get_command(self, ctx: Context | None, cmd_name: str) -> click.Command | None:
+        """Import a command. Underscores in its name are taken for dashes."""
+        name = cmd_name if cmd_name in self.rows else cmd_name.replace("_", "-")
+        if name not in self.rows:
+            return None
+        if name not in self._loaded:
+            self._loaded[name] = load_command(f"{self.path} {name}".strip(), self.rows[name])
+        return self._loaded[name]
+
+    def all_commands(self) -> Iterator[tuple[str, click.Command]]:
+        """Import every command, and return it with its name."""
+        for name in self.rows:
+            if (command := self.get_command(None, name)) is not None:
+                yield name, command
+
+    def resolve_command(self, ctx: Context, args: list[str]) -> tuple[str | None, click.Command | None, list[str]]:
+        """Find the command that a line names, by its present or an old spelling; name the nearest one if none is."""
+        words = args if self.path else _follow_renaming(ctx, args)
+        is_option = words[0].startswith("-")
+        if self.get_command(ctx, words[0]) is None and not is_option and not ctx.resilient_parsing:
+            raise click.UsageError(search.refuse_unknown(self.path, words), ctx)
+        return super().resolve_command(ctx, words)
+
+    def format_help(self, ctx: Context, formatter: click.HelpFormatter) -> None:
+        """Write the page of help."""
+        formatter.write(render_help(ctx, more=command_sections(self.rows), footer=self.footer))
+
+    def shell_complete(self, ctx: Context, incomplete: str) -> list[CompletionItem]:
+        """Return the commands and options that begin with what was typed."""
+        found = [
+            CompletionItem(name, help=row.help)
+            for name, row in self.rows.items()
+            if name.startswith(incomplete) and not row.hidden
+        ]
+        return [*found, *click.Command.shell_complete(self, ctx, incomplete)]
+
+    def main(self, *args: Any, **settings: Any) -> Any:
+        """Run a command of the group, and end the process."""
+        return run_main(super().main, *args, **settings)
+
+
+def load_command(path: str, row: CommandRow) -> click.Command:
+    """Import a command and build it; `path` has its words after `penstock`."""
+    name = path.rpartition(" ")[2]
+    if isinstance(row, CommandGroup):
+        target = getattr(_import_module(row.module), row.attribute) if row.module else LazyGroup(path, row.help)
+        command = build_command(name, target)
+    else:
+        found = getattr(_import_module(row.module), row.attribute)
+        command = FunctionCommand(
+            name, found if row.argument is None else found(row.argument), example=lambda: examples.example_of(path, row)
+        )
+    command.hidden = row.hidden
     return command
 
 
-def command_placeholder(name: str, reference: LazyCommand) -> TyperCommand:
-    """A stand-in for a command in a list of commands."""
-    is_hidden = reference.hidden or reference.alias
-    return TyperCommand(name, help=reference.help, rich_help_panel=reference.panel, hidden=is_hidden)
+def build_command(name: str, target: Any) -> click.Command:
+    """Return the command of a function; a group is one already."""
+    return target if isinstance(target, click.Command) else FunctionCommand(name, target)
 
 
-@dataclass(frozen=True, slots=True)
-class WithTrailingArguments:
-    """A command whose arguments after `--` are a command of their own; `trailing_arguments` gives them."""
-
-    function: Callable[..., None]
-
-
-def trailing_arguments(ctx: typer.Context) -> tuple[str, ...]:
-    """The arguments that stood after `--`."""
-    found: tuple[str, ...] = ctx.meta.get(_TRAILING, ())
-    return found
+def _follow_renaming(ctx: Context, words: list[str]) -> list[str]:
+    """The words of a command in their present spelling; an old one is answered with a line on standard error."""
+    renamed = find_new_spelling(words)
+    if renamed is None:
+        return words
+    if not ctx.resilient_parsing:  # a shell that completes reads no hints
+        echo(renamed.hint(), err=True)
+    return renamed.words
 
 
-def new_group(table: Callable[[], Mapping[str, LazyCommand]], help_text: str) -> typer.Typer:
-    """A Typer application with the commands of a table."""
-    group = typer.Typer(cls=lazy_group(table), no_args_is_help=True, add_completion=False, rich_markup_mode="markdown")
-    # With a callback of its own, a group of one command stays a group.
-    group.callback(help=help_text)(_do_nothing)
-    return group
-
-
-def _do_nothing() -> None:
-    """The callback of a group; there is nothing to do before its command."""
-
-
-def build_command(name: str, target: Any) -> Any:
-    """The command of a function or of a Typer application."""
-    if isinstance(target, typer.Typer):
-        group = command_tree(target)
-        group.name = name
-        return group
-    holder = typer.Typer(add_completion=False, pretty_exceptions_enable=False, rich_markup_mode="markdown")
-    if isinstance(target, WithTrailingArguments):
-        holder.command(name, cls=_TrailingCommand)(target.function)
-    else:
-        holder.command(name, cls=_Command)(target)
-    return command_tree(holder)
-
-
-def command_tree(app: typer.Typer) -> Any:
-    """What Typer makes of an application: a command with `params`, or a group with `commands`."""
-    return typer.main.get_command(app)
-
-
-class _Command(TyperCommand):
-    """A command that converts only the options that were given."""
-
-    def get_params(self, ctx: Any) -> list[Any]:
-        return _skip_absent(super().get_params(ctx))
-
-
-class _TrailingCommand(_Command):
-    """Keeps what stands after `--` apart from its own arguments."""
-
-    def parse_args(self, ctx: Any, args: list[str]) -> list[str]:
-        if "--" in args:
-            at = args.index("--")
-            ctx.meta[_TRAILING] = tuple(args[at + 1 :])
-            args = args[:at]
-        return super().parse_args(ctx, args)
-
-    def collect_usage_pieces(self, ctx: Any) -> list[str]:
-        return [*super().collect_usage_pieces(ctx), "[-- COMMAND ...]"]
-
-
-def _skip_absent(parameters: list[Any]) -> list[Any]:
-    # Typer makes the parameters itself, so the method can only be replaced on each of them.
-    for parameter in parameters:
-        if not isinstance(parameter.process_value, _SkipAbsent):
-            parameter.process_value = _SkipAbsent(parameter, parameter.process_value)
-    return parameters
-
-
-@dataclass(frozen=True, slots=True)
-class _SkipAbsent:
-    """A parameter's `process_value` that leaves the conversion out when there is nothing to convert."""
-
-    parameter: Any
-    convert: Callable[[Any, Any], Any]
-
-    def __call__(self, ctx: Any, value: Any) -> Any:
-        """Convert a value; without one, give what Typer gives then."""
-        parameter = self.parameter
-        if value is not None or parameter.required:
-            try:
-                return self.convert(ctx, value)
-            except typer.BadParameter as error:
-                words = _words_of(parameter.type_descriptor.annotation)
-                if words and isinstance(value, str):
-                    error.message = choices.refuse_choice(value, words)
-                raise
-        absent = () if parameter.multiple or parameter.nargs == -1 else None
-        return absent if parameter.callback is None else parameter.callback(ctx, parameter, absent)
-
-
-def _words_of(annotation: Any) -> tuple[str, ...]:
-    """The words that an option takes; none if it takes any text."""
-    if isinstance(annotation, type) and issubclass(annotation, Enum):
-        return tuple(str(member.value) for member in annotation)
-    return tuple(map(str, get_args(annotation))) if get_origin(annotation) is Literal else ()
-
-
-def _imported(module: str) -> ModuleType:
+def _import_module(module: str) -> ModuleType:
     """Import a module with garbage collection off: an import makes no garbage, and looking for it takes time."""
     gc.disable()
     try:
@@ -178,73 +149,3 @@ def _imported(module: str) -> ModuleType:
         # Imported objects stay for good, so later collections can skip them too.
         gc.freeze()
         gc.enable()
-
-
-class _Commands(MutableMapping[str, Any]):
-    """Commands by name, each imported on first access."""
-
-    def __init__(self, references: Mapping[str, LazyCommand]) -> None:
-        self.references = dict(references)
-        self._loaded: dict[str, Any] = {}
-
-    def __getitem__(self, name: str) -> Any:
-        spelt = name if name in self.references else name.replace("_", "-")
-        if spelt not in self._loaded:
-            self._loaded[spelt] = load_command(spelt, self.references[spelt])
-        return self._loaded[spelt]
-
-    def __setitem__(self, name: str, command: Any) -> None:
-        self.references[name] = LazyCommand("", "", "")
-        self._loaded[name] = command
-
-    def __delitem__(self, name: str) -> None:
-        del self.references[name]
-
-    def __iter__(self) -> Iterator[str]:
-        return iter(self.references)
-
-    def __len__(self) -> int:
-        return len(self.references)
-
-
-def lazy_group(table: Callable[[], Mapping[str, LazyCommand]]) -> type[TyperGroup]:
-    """A class of groups whose commands are found in a table; for the parameter `cls` of a Typer application."""
-
-    class LazyGroup(TyperGroup):
-        """A group that imports a command when it is called."""
-
-        _lists = False
-
-        def __init__(self, **settings: Any) -> None:
-            super().__init__(**settings)
-            self._lazy = _Commands(table())
-            self.commands = self._lazy
-
-        def get_params(self, ctx: Any) -> list[Any]:
-            return _skip_absent(super().get_params(ctx))
-
-        def list_commands(self, ctx: Any) -> list[str]:
-            return list(self._lazy)
-
-        def get_command(self, ctx: Any, cmd_name: str) -> Any:
-            if self._lists:
-                return command_placeholder(cmd_name, self._lazy.references[cmd_name])
-            return self._lazy.get(cmd_name)
-
-        def format_help(self, ctx: Any, formatter: Any) -> None:
-            with self._only_listing():
-                super().format_help(ctx, formatter)
-
-        def shell_complete(self, ctx: Any, incomplete: str) -> list[Any]:
-            with self._only_listing():
-                return super().shell_complete(ctx, incomplete)
-
-        @contextmanager
-        def _only_listing(self) -> Iterator[None]:
-            self._lists = True
-            try:
-                yield
-            finally:
-                self._lists = False
-
-    return LazyGroup

@@ -1,17 +1,17 @@
-"""Where commands are: the rows of the tables of commands, which can be read without importing Typer.
+"""Rows of the tables of commands, which can be read without importing Click.
 
-Above it: `main`, `lazy_commands`, every group. Below it: nothing.
+Above it: `tree`, `top_help`, `lazy_commands`. Below it: nothing.
 """
 
 from __future__ import annotations
 
 from typing import NamedTuple
 
-__all__ = ["LazyCommand"]
+__all__ = ["CommandGroup", "CommandRow", "LazyCommand"]
 
 
 class LazyCommand(NamedTuple):
-    """Where a command is: a function, a Typer application, or (with `argument`) a factory of one of the two."""
+    """Where a command is: a function or (with `argument`) a factory of one."""
 
     module: str
     attribute: str
@@ -19,6 +19,17 @@ class LazyCommand(NamedTuple):
     panel: str | None = None
     argument: str | None = None
     hidden: bool = False
-    """Whether help leaves it out, because it is for developers of Penstock."""
-    alias: bool = False
-    """Whether it is another name of a command; help and the reference have it under the first one."""
+    """Whether help leaves it out."""
+
+
+class CommandGroup(NamedTuple):
+    """A group of commands. `module` and `attribute` name its `LazyGroup` if the group is a command, too."""
+
+    help: str
+    panel: str | None = None
+    module: str = ""
+    attribute: str = ""
+    hidden: bool = False
+
+
+CommandRow = LazyCommand | CommandGroup

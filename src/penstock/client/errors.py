@@ -11,10 +11,20 @@ Above it: the clients. Below it: `base.errors`. No key appears in any of them.
 from __future__ import annotations
 
 from collections.abc import Mapping
+from typing import Final
 
 import msgspec
 
-from penstock.base.errors import Conflict, Denied, LimitExceeded, NotFound, PenstockError, Rejected, Unavailable
+from penstock.base.errors import (
+    Conflict,
+    Denied,
+    LimitExceeded,
+    NotFound,
+    PenstockError,
+    Reason,
+    Rejected,
+    Unavailable,
+)
 from penstock.base.json import JsonObject, JsonValue
 
 __all__ = [
@@ -35,15 +45,41 @@ __all__ = [
 
 
 # Codes that only the client uses; no server sends them.
-CLIENT_REASONS: Mapping[str, str] = {
-    "ANSWER_UNREADABLE": "The answer is not what the operation gives; client and server may be of different versions.",
-    "CONNECTION_FAILED": "The server cannot be reached.",
-    "HTTP_ERROR": "Something that is no Penstock server answered, for example a proxy.",
-    "MCP_ERROR": "An MCP server answered with an error of the protocol.",
-    "SERVER_ADDRESS_INVALID": "The address of the server cannot be used.",
-    "STREAM_CUT": "A stream was cut off again and again.",
-    "TIMEOUT": "The server did not answer in the time that the client gave it.",
-    "WAIT_TIMED_OUT": "The execution did not end in the time that the caller gave it; it goes on by itself.",
+CLIENT_REASONS: Final[Mapping[str, Reason]] = {
+    "ANSWER_UNREADABLE": Reason(
+        PenstockError,
+        "The response does not match the operation.",
+        "Check that client and server have the same version; `system.info` returns the server's.",
+    ),
+    "CONNECTION_FAILED": Reason(
+        Unavailable, "The server cannot be reached.", "Check the address, and that the server is running."
+    ),
+    "HTTP_ERROR": Reason(
+        PenstockError,
+        "The response is not from a Penstock server; it may be from a proxy.",
+        "Check the address of the server.",
+    ),
+    "MCP_ERROR": Reason(
+        Conflict,
+        "The MCP server returned a protocol error.",
+        "Check the server with `penstock mcp doctor`.",
+    ),
+    "SERVER_ADDRESS_INVALID": Reason(
+        Rejected, "The address of the server is not valid.", "Write it like `http://127.0.0.1:5151`."
+    ),
+    "STREAM_CUT": Reason(
+        Unavailable, "The stream was interrupted repeatedly.", "Open the stream again; it resumes after the last event."
+    ),
+    "TIMEOUT": Reason(
+        Unavailable,
+        "The server did not respond within the client's timeout.",
+        "Send the call again, or raise the client's `timeout_seconds`.",
+    ),
+    "WAIT_TIMED_OUT": Reason(
+        Unavailable,
+        "The run did not end within the caller's timeout, and continues.",
+        "Wait again, or longer.",
+    ),
 }
 
 

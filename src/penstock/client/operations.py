@@ -43,7 +43,7 @@ class Parameter(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """An argument of an operation.
 
     `items` is the kind of the members of a list. `nullable` means that null differs from leaving the argument out;
-    otherwise an argument that is None is left out. `header` is the header's name if the place is a header.
+    otherwise an argument that is `None` is left out. `header` is the header's name if the place is a header.
     """
 
     name: str
@@ -102,6 +102,6 @@ def find_operation(name: str) -> Operation:
     found = table.get(name)
     if found is None:
         near = get_close_matches(name, table, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "`system.operations` lists what there is"
+        hint = f"did you mean {' or '.join(near)}?" if near else "list the operations with `system.operations`"
         raise NotFound("OPERATION_NOT_FOUND", f"there is no operation {name[:100]}", hint)
     return found

@@ -36,7 +36,7 @@ class RetryPolicy:
     def delay_seconds(self, error: CallFailed, attempt: int, *, repeatable: bool, sent: bool = True) -> float | None:
         """Return how long to wait before another attempt; None to give up.
 
-        `attempt` counts from 1. `repeatable`: a second execution does no harm. `sent`: the server may have seen it.
+        `attempt` counts from 1. `repeatable`: a second run does no harm. `sent`: the server may have seen it.
         """
         if attempt > self.retries or not _may_help(error, repeatable=repeatable, sent=sent):
             return None

@@ -108,5 +108,5 @@ class StreamReader:
         return float("inf") if self.deadline is None else self.deadline - self.now_seconds()
 
     def _timed_out(self) -> CallTimedOut:
-        message = f"{self.operation.name} did not come to its end in the time that was given"
-        return CallTimedOut("WAIT_TIMED_OUT", message, "it goes on by itself; wait again, or longer")
+        message = f"{self.operation.name} did not end within the timeout"
+        return CallTimedOut("WAIT_TIMED_OUT", message, "wait again, or longer; the run continues")

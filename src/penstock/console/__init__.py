@@ -10,6 +10,6 @@
     templates/     their HTML
     static/        the stylesheet, our scripts, and `vendor/` with those of others
 
-A page decides nothing: whatever it shows or does is an operation through the gate, as the principal that signed in. It
-imports only `operations`, `asgi`, `html_form` and `base`. Read `surface` first.
+A page decides nothing: everything it shows or does is an operation through the gate, as the principal that signed in.
+It imports only `operations`, `asgi`, `html_form` and `base`. Read `surface` first.
 """

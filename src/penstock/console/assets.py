@@ -1,6 +1,6 @@
 """The static files of the console: stylesheet and scripts, at addresses that change with their contents.
 
-All of them are below one address, which has a digest of everything in the folder; so a browser may keep them for ever,
+All of them are below one address, which has a digest of everything in the folder; so a browser may keep them forever,
 and a module imports its neighbours by name. The scripts of others are pinned by hash in `static/vendor/pins.txt`;
 `scripts/vendor` fetches them.
 

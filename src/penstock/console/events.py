@@ -1,7 +1,7 @@
 """The stream of a browser: which runs moved, as server-sent events.
 
-It is the operation `execution.changes`, opened as whoever is signed in. Heartbeats are events too, because a script
-cannot see comments, and the page says when it has heard nothing for a while.
+It is the operation `execution.changes`, opened for the signed-in principal. Heartbeats are events too, because a script
+cannot see comments and the page warns when they stop.
 
 Above it: `surface`. Below it: the gate.
 """
@@ -31,7 +31,7 @@ _HEADERS = (
     (b"x-content-type-options", b"nosniff"),
 )
 Standing: TypeAlias = Literal["open", "outdated", "signed out"]
-"""How the session of a stream stands; `outdated` if it has other rights now than the stream was opened with."""
+"""The status of a stream's session; `outdated` if its rights have changed since the stream was opened."""
 SIGNED_OUT = Denied("SIGNED_OUT", "you are signed out")
 _encode = SafeEncoder().encode
 
@@ -41,7 +41,7 @@ async def send_changes(
 ) -> None:
     """Send a stream until it ends, its reader leaves or takes nothing, or the session that opened it has ended.
 
-    A stream that is outdated just ends: its reader connects again, with the rights of now.
+    An outdated stream just ends. Its reader reconnects, with the current rights.
     """
     await until_left(_send_all(stream, send, look), receive)
 
@@ -79,9 +79,9 @@ async def _send_all(stream: EventStream, send: Send, look: Callable[[], Awaitabl
 
 
 async def refused_stream(send: Send, error: PenstockError) -> None:
-    """Send a stream that only says why there is none: with another status, a page would ask again and again.
+    """Send a stream that only contains the refusal. With another status, a page would retry forever.
 
-    It should, if the reason passes: the server is busy, or the visitor has asked for too much.
+    If the reason is temporary, the page should retry: the server is busy, or the visitor reached a rate limit.
     """
     if isinstance(error, Unavailable | LimitExceeded):
         told = _encode(_closed(error).data)

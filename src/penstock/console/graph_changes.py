@@ -1,4 +1,4 @@
-"""What differs between two versions of a graph, as rows that people read: one for each property that is another one.
+"""The differences between two versions of a graph, as rows for people: one per changed property.
 
 Above it: the pages of approvals and graphs. Below it: how values are shown.
 """
@@ -21,11 +21,11 @@ class ChangeRow(NamedTuple):
     type_name: str
     entity_id: str
     fields: list[tuple[str, str | None, str | None]]
-    """The name of a property, its text before, and its text after; None where there was none."""
+    """The name of a property, its text before, and its text after; None where it had no value."""
 
 
 def change_rows(changes: object) -> list[ChangeRow] | None:
-    """Return changes as rows; None if these are no changes of a graph."""
+    """Return changes as rows; None if the value does not describe changes of a graph."""
     if not isinstance(changes, list) or not all(isinstance(item, dict) and "entity_id" in item for item in changes):
         return None
     return [_row(item) for item in changes]

@@ -1,7 +1,7 @@
-"""A form that came at the wrong time: its session has ended, or another has begun. What was written is kept.
+"""A form that arrived after its session ended or was replaced. Its input is kept.
 
-The page has every field with what was written in it, and a button that sends it again. Whoever is signed out signs in
-in another tab first. Secrets stay in the form, and are not shown.
+The page shows every field with its input, and a button that sends the form again. After signing in again in another
+tab, the visitor can send it. Secrets stay in the form and are not shown.
 
 Above it: `surface`. Below it: `visits`.
 """
@@ -14,6 +14,7 @@ from penstock.asgi.forms import Fields
 from penstock.base.errors import Denied, PenstockError
 from penstock.console.visits import Page
 from penstock.html_form.form import EDIT, SECRET_FIELD
+from penstock.operations.catalogue.reasons import hint_of
 
 __all__ = ["OutdatedForm", "kept_form"]
 
@@ -42,7 +43,7 @@ def kept_form(scope: Scope, form: Fields, problem: PenstockError | None = None) 
         for value in values
     ]
     address = scope["path"] + (f"?{query}" if query else "")
-    said = None if problem is None else {"message": problem.message, "hint": problem.hint}
+    said = None if problem is None else {"message": problem.message, "hint": hint_of(problem)}
     return Page("kept_form.html", {"address": address, "fields": fields, "problem": said}, 403)
 
 

@@ -1,6 +1,6 @@
-"""What an operation found wrong with its arguments, by the field of the form that they were written into.
+"""The problems that an operation found in its arguments, by field of the form.
 
-Above it: the pages with forms. Below it: nothing but errors.
+Above it: the pages with forms. Below it: the reasons.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from penstock.base.errors import PenstockError
+from penstock.operations.catalogue.reasons import hint_of
 
 __all__ = ["told_at"]
 
@@ -23,5 +24,5 @@ def told_at(error: PenstockError, names: Iterable[str]) -> dict[str, list[str]]:
                 found.setdefault(name, []).append(str(item.get("message")))
     if found:
         return found
-    hint = f" ({error.hint})" if error.hint else ""
-    return {"": [error.message + hint]}
+    hint = hint_of(error)
+    return {"": [f"{error.message} ({hint})" if hint else error.message]}

@@ -1,4 +1,4 @@
-"""One-time links: whoever starts a server on this machine is signed in with the browser that it opens.
+"""One-time links: the user who starts a server on this machine is signed in by the browser that it opens.
 
 A link works once, for two minutes, and only at an address of this machine. Only its digest is kept, in memory. The
 session that it begins acts for the user who started the process, and ends with the process.
@@ -24,7 +24,7 @@ class OneTimeLinks:
 
     def __init__(self, principal: Principal) -> None:
         self.principal = principal
-        """Whom the links sign in."""
+        """The principal that the links sign in."""
         self.process = token_urlsafe(18)
         """The name of this process in sessions; another process has another."""
         self._open: dict[bytes, int] = {}

@@ -20,6 +20,7 @@ from urllib.parse import quote
 from penstock.base import limits
 from penstock.base.lazy_import import lazy_import
 from penstock.base.visible_texts import visible_text
+from penstock.operations.catalogue.reasons import hint_of
 
 if TYPE_CHECKING:
     import jinja2
@@ -178,6 +179,7 @@ def environment() -> jinja2.Environment:
     )
     made.filters |= {
         "duration": _duration,
+        "hint": hint_of,
         "moment": _moment,
         "tone": tone_of,
         "shown": cut_value,

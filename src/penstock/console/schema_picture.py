@@ -1,4 +1,4 @@
-"""The schema of a graph as a picture: where the boxes of node types and the arrows of edge types go.
+"""The schema of a graph as a drawing: the places of node types (boxes) and edge types (arrows).
 
 Types that lead to others stand to the left of them. The template draws what this module placed, in SVG without styles
 of its own; the same is said in words beside it. It does not cross as few arrows as possible.
@@ -57,7 +57,7 @@ class Picture(NamedTuple):
 
 
 def schema_picture(types: list[dict[str, Any]]) -> Picture | None:
-    """Place the types of a schema; None if there are none, or too many to be looked at."""
+    """Place the types of a schema; None if it has no types, or too many for a drawing."""
     nodes = [item for item in types if item["kind"] == "node"]
     edges = [item for item in types if item["kind"] == "edge"]
     if not nodes or len(types) > limits.CONSOLE_SCHEMA_TYPES_MAX:

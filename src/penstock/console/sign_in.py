@@ -1,8 +1,7 @@
 """Signing in: with a key, at an issuer (OpenID Connect), or with the one-time link of this process.
 
-Whoever goes to an issuer carries a signed cookie with what has to fit when they come back. What comes back is
-exchanged for tokens; the access token is authenticated by the gate like any other, and the session keeps what it said,
-and what it can be refreshed with.
+A browser that leaves for an issuer carries a signed cookie to check the answer against. The answer is exchanged for
+tokens. The gate authenticates the access token like any other; the session stores the result and the refresh token.
 Failed attempts are limited. Nothing here decides what somebody may do.
 
 Above it: `surface`, which sends what is returned here. Below it: `sessions`, the gate.
@@ -114,7 +113,9 @@ class SignIn:
         flow = self._gate.authenticator.code_flows.get(name)
         try:
             if flow is None:
-                raise NotFound("ISSUER_UNKNOWN", "nobody signs in there", "choose one of the ways on the page")
+                raise NotFound(
+                    "ISSUER_UNKNOWN", "this way to sign in does not exist", "choose one of the ways on the page"
+                )
             self._limits.check(remote_of(scope))
             leaving = await flow.begin()
         except PenstockError as error:
@@ -138,7 +139,7 @@ class SignIn:
         try:
             self._limits.check(remote_of(scope))
             if left is None:
-                message = "this browser has not begun to sign in, or took too long"
+                message = "this browser did not start the sign-in, or took too long"
                 raise Denied("SIGN_IN_REFUSED", message, "sign in again")
             finished = await self._returned(scope, left)
             cookie = await self._begun(scope, await self._person(scope, left, finished), finished)
@@ -151,7 +152,7 @@ class SignIn:
         query = query_of(scope)
         flow = self._gate.authenticator.code_flows.get(left.issuer)
         if flow is None:
-            raise Denied("SIGN_IN_REFUSED", "nobody signs in there any more", "choose another way")
+            raise Denied("SIGN_IN_REFUSED", "this way to sign in was removed", "choose another way to sign in")
         returned = ReturnedQuery(
             code=query.text("code"), state=query.text("state"), issuer=query.text("iss"), error=query.text("error")
         )
@@ -181,8 +182,8 @@ class SignIn:
             if scope["method"] != "GET" or self._links is None or host not in _THIS_MACHINE:
                 raise Denied("LINK_INVALID", "this server has no such link", "sign in with a key")
             if not self._links.redeem(token, now):
-                message = "the link was used already, or is too old"
-                raise Denied("LINK_INVALID", message, "start the server again for a new one, or sign in with a key")
+                message = "the link was already used, or has expired"
+                raise Denied("LINK_INVALID", message, "restart the server for a new one, or sign in with a key")
             cookie = await self._sessions.begin(scope, self._links.principal, process=self._links.process)
             assert cookie is not None  # it is bound to the process
         except PenstockError as error:
@@ -195,7 +196,7 @@ class SignIn:
         """Begin a session, and return its cookie."""
         cookie = await self._sessions.begin(scope, principal, finished=finished)
         if cookie is None:
-            raise Denied("KEY_NEEDED", "the console takes keys and tokens only", "sign in with a key of this server")
+            raise Denied("KEY_NEEDED", "the console accepts only keys and tokens", "sign in with a key of this server")
         return cookie
 
     def _refused(self, scope: Scope, wanted: str, error: PenstockError, key: str = "") -> SignInAnswer:

@@ -1,7 +1,7 @@
 """The routes of the console, and what its pages have in common: who visits, what is refused, and how errors look.
 
-A request without a session is sent to the page to sign in, and back afterwards. A form is refused if it was not sent by
-a page of ours for the same session. What the gate refuses is a page that says why and what to do.
+A request without a session goes to the sign-in page, and back afterwards. A form must come from a page of ours for the
+same session. A refusal of the gate becomes a page with the reason and the next step.
 
 Above it: `app`. Below it: `sessions`, `pages`, the gate.
 """
@@ -34,6 +34,7 @@ from penstock.console.sessions.back_channel import BACK_CHANNEL
 from penstock.console.sessions.sessions import Session, Sessions
 from penstock.console.sign_in import SIGN_IN, SignIn, SignInAnswer
 from penstock.console.visits import Download, Page, Redirect, Shown, Text, Visit
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.operations.gate.pipeline import Gate
 
 __all__ = ["console_routes"]
@@ -112,7 +113,7 @@ class _Console:
         self.sessions = Sessions(self.gate, self.links)
         self.entrance = SignIn(self.gate, self.sessions, self.links)
 
-    # --- pages for those who are signed in ---------------------------------------------------------------------------
+    # --- pages for signed-in visitors -------------------------------------------------------------------------------
 
     def serving(self, handler: Handler) -> Serve:
         """Return the application that serves a page."""
@@ -187,7 +188,7 @@ class _Console:
             if not self.sessions.is_form_token(session, form.text("form_token")):
                 raise OutdatedForm(form)
         elif scope["method"] not in ("GET", "HEAD"):
-            raise Rejected("METHOD_NOT_ALLOWED", f"a page cannot be asked with {scope['method'][:20]}")
+            raise Rejected("METHOD_NOT_ALLOWED", f"a page does not support the method {scope['method'][:20]}")
         return Visit(
             gate=self.gate,
             principal=session.principal,
@@ -204,7 +205,7 @@ class _Console:
         )
 
     def _common(self, session: Session | None) -> dict[str, object]:
-        """What the frame of every page shows; a section only to those who may read something in it."""
+        """What the frame of every page shows. Sections appear only for visitors who may read something in them."""
         may = partial(scope_allows, frozenset() if session is None else session.principal.scopes)
         return {
             "principal": None if session is None else session.principal,
@@ -242,7 +243,7 @@ class _Console:
         return serve
 
     async def sign_out(self, scope: Scope, receive: Receive, send: Send) -> None:
-        """End the session of this browser; with `everywhere`, all sessions of whoever signs out."""
+        """End the session of this browser; with `everywhere`, all sessions of the person who signs out."""
         if scope["method"] != "POST":
             await _send(send, Redirect(SIGN_IN), 303, scope["method"], {}, ())
             return
@@ -251,7 +252,7 @@ class _Console:
         await _send(send, shown, status, "POST", self._common(session), cookies)
 
     async def _signed_out(self, scope: Scope, receive: Receive) -> tuple[Shown, int, Session | None]:
-        """Sign somebody out; return the session if it goes on, because the form was refused."""
+        """Sign somebody out; return the session if it stays open because the form was refused."""
         try:
             session = await self.sessions.find(scope)
         except PenstockError as error:
@@ -278,26 +279,26 @@ class _Console:
 
 
 async def _missing(visit: Visit) -> Shown:
-    raise NotFound("ROUTE_NOT_FOUND", "the console has no such page", "choose one above")
+    raise NotFound("ROUTE_NOT_FOUND", "the console has no such page", "choose a page from the menu")
 
 
 async def _kept(scope: Scope, receive: Receive, problem: PenstockError | None = None) -> tuple[Shown, int]:
     """Return the page for somebody who sends a form and is signed out: nothing was done, and nothing is lost.
 
-    `problem` says why the session cannot be looked after now, if it has not ended.
+    `problem` says why the session cannot be renewed now, if it has not ended.
     """
     try:
         refuse_foreign_form(scope)
         form = await read_form(scope, receive)
     except PenstockError as error:
         return _error_page(scope, error)
-    refusal = problem or Denied("SIGNED_OUT", "you are signed out, and nothing was sent")
+    refusal = problem or Denied("SIGNED_OUT", "you are signed out, so nothing was sent")
     note_refusal(scope, refusal)
     return kept_form(scope, form, problem), page_status(refusal)
 
 
 async def _not_now(scope: Scope, receive: Receive, error: PenstockError) -> tuple[Shown, int]:
-    """Return the page for somebody whose session cannot be looked after now."""
+    """Return the page for a visitor whose session cannot be renewed now."""
     return await _kept(scope, receive, error) if scope["method"] == "POST" else _error_page(scope, error)
 
 
@@ -305,7 +306,7 @@ def _error_page(scope: Scope, error: PenstockError) -> tuple[Page, int]:
     """Return the page that says what was refused, and why."""
     note_refusal(scope, error)
     kind = "missing" if isinstance(error, NotFound) else "closed" if error.code in _CLOSED else "wrong"
-    told = {"code": error.code, "message": error.message, "hint": error.hint}
+    told = {"code": error.code, "message": error.message, "hint": hint_of(error)}
     return Page("error.html", {**told, "kind": kind, "request_id": request_id_of(scope)}), page_status(error)
 
 
@@ -335,7 +336,7 @@ async def _send(
             if file_name is not None:
                 headers.append((b"content-disposition", f'attachment; filename="{file_name}"'.encode("ascii")))
         case Download(_, file_name):
-            raise TypeError(f"{file_name} is sent only to those who are signed in, by `serving`")
+            raise TypeError(f"{file_name} is sent only to signed-in visitors, by `serving`")
         case _:
             assert_never(shown)
     headers.extend(_set_cookies(cookies))

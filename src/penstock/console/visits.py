@@ -45,7 +45,7 @@ class Text(NamedTuple):
 
 
 class Download(NamedTuple):
-    """A file of any length, sent as it is made. Whoever sends it closes it."""
+    """A file of any length, sent while it is generated. The sender must close it."""
 
     chunks: AsyncGenerator[bytes, None]
     file_name: str
@@ -63,7 +63,7 @@ class Visit:
     path: dict[str, str]
     query: Fields
     form: Fields | None
-    """The fields of the form that was sent; None if a page is asked for."""
+    """The fields of the form that was sent; None if the request is for a page."""
     form_token: str
     session_id: str
     request_id: str
@@ -80,25 +80,25 @@ class Visit:
         return datetime.fromtimestamp(self.gate.services.clock.now_ms() / 1000, UTC)
 
     async def call(self, operation: str, /, **arguments: Any) -> Any:
-        """Call an operation as whoever visits; return its answer as plain data. Refusals are raised.
+        """Call an operation as the visitor; return its answer as plain data. Refusals are raised.
 
-        Arguments that are None are left out.
+        Arguments with the value `None` are left out.
         """
         return await self.call_with(operation, {name: value for name, value in arguments.items() if value is not None})
 
     async def call_with(self, operation: str, arguments: JsonObject) -> Any:
-        """Call an operation with exactly these arguments, as whoever visits; None means null."""
+        """Call an operation as the visitor with exactly these arguments; None means null."""
         reply = await self._answered(operation, arguments)
         if isinstance(reply, EventStream):
             raise Rejected("STREAM_NOT_SHOWN", "a page cannot show a stream")
         return msgspec.to_builtins(reply.value)
 
     async def stream(self, operation: str, **arguments: Any) -> EventStream:
-        """Open a stream as whoever visits. Whoever sends it must close it."""
+        """Open a stream as the visitor. The sender must close it."""
         given = {name: value for name, value in arguments.items() if value is not None}
         reply = await self._answered(operation, given)
         if not isinstance(reply, EventStream):
-            raise Rejected("STREAM_EXPECTED", f"{operation} answers with no stream")
+            raise Rejected("STREAM_EXPECTED", f"{operation} does not answer with a stream")
         return reply
 
     async def _answered(self, operation: str, arguments: JsonObject) -> Reply[Any] | EventStream:

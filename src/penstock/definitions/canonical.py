@@ -53,7 +53,7 @@ def without_signature(document: JsonObject) -> JsonObject:
 
 
 def signature_of(document: JsonObject) -> JsonValue:
-    """Return the signature block of a document, in either format; None if there is none."""
+    """Return the signature block of a document, in either format; None if it has none."""
     block = document.get("document")
     return block.get("signature") if isinstance(block, dict) else document.get("signature")
 

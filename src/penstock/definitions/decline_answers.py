@@ -2,8 +2,8 @@
 
 A document can declare it (`decline: {approve: false}`). If it does not, the schema of the answer may allow only one
 reading: the one boolean that is required, or the one choice that says no. Names do not matter, with one exception:
-answering false to something called `reject` or `skip` does not decline it. If no such answer fits the schema, there is
-none, and the question stays open. Closing a form is not declining.
+answering false to something called `reject` or `skip` does not decline it. If no such answer fits the schema, declining
+is not possible and the question stays open. Closing a form is not declining.
 
 Above it: views of questions. Below it: the schemas of documents. The run checks the answer like any other.
 """
@@ -81,7 +81,10 @@ def answer_fits(schema: JsonValue, answer: JsonValue) -> bool:
 
 
 def declined_answer(schema: JsonValue, declared: JsonValue = None) -> JsonValue:
-    """Return the answer that declines a question; None if there is none. `declared` is the one in the document."""
+    """Return the answer that declines a question; None if it cannot be declined.
+
+    `declared` is the one in the document.
+    """
     if declared is not None:
         return declared if answer_fits(schema, declared) else None
     if not isinstance(schema, dict):

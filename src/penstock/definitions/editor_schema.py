@@ -58,18 +58,18 @@ _COMMON_FIELDS = (
     required("id", ref("node_id"), "A name for the node; later expressions read its output under this name."),
     optional("title", TEXT, "A title for people."),
     optional("description", TEXT, "What the node is for."),
-    optional("metadata", OBJECT, "Anything your own tools need; never read here."),
+    optional("metadata", OBJECT, "Data for your own tools; Penstock ignores it."),
     optional("on_error", ref("error_routes"), "What to do when the node fails."),
-    optional("timeout", ref("duration"), "The longest the node may take."),
+    optional("timeout", ref("duration"), "The time limit of the node."),
 )
-_NEXT_FIELD = optional("next", ref("next"), "The node that follows, if it is not the one listed after this.")
+_NEXT_FIELD = optional("next", ref("next"), "The next node, if it is not the next in the list.")
 _ACTIVITY_FIELDS = (
     RETRY_FIELD,
     optional("output_schema", ref("json_schema"), "The JSON Schema of the output; enforced when it arrives."),
     optional(
         "effects",
         {**choice("at_least_once", "at_most_once"), "default": "at_least_once"},
-        "Whether an unknown outcome is tried again, or waits for a decision.",
+        "Whether to retry after an unknown outcome, or wait for a decision.",
     ),
     optional("compensate", ref("compensate"), "The activity that undoes this one when the run fails later."),
     optional("idempotency_key", ref("template"), "A key for the receiver; one per node, visit and run if left out."),
@@ -95,11 +95,11 @@ def _compensation_shape(kind: NodeKind) -> Shape:
             optional(
                 "type",
                 {"const": kind.name},
-                "The type of the activity; may be left out for a step, a tool_call and an http request.",
+                "The type of the activity; optional for a step, a tool_call and an http request.",
             ),
             *kind.shape.fields,
             RETRY_FIELD,
-            optional("timeout", ref("duration"), "The longest the activity may take."),
+            optional("timeout", ref("duration"), "The time limit of the activity."),
         )
     )
     return replace(kind.shape, name=f"compensate_{kind.name}", fields=fields)
@@ -123,9 +123,9 @@ def _published_shapes(kind: NodeKind) -> tuple[Shape, Shape]:
         required("id", STRING, "The node's name."),
         required("type", {"const": kind.name}, "The node's type."),
         config_field("config", ref(config.name), "The node's own fields."),
-        optional("retry", ref("published_retry"), "How often, and how fast, a failure is tried again."),
-        optional("timeout", ref("published_duration"), "The longest the node may take."),
-        optional("metadata", OBJECT, "Anything your own tools need; never read here."),
+        optional("retry", ref("published_retry"), "How often, and how fast, to retry a failure."),
+        optional("timeout", ref("published_duration"), "The time limit of the node."),
+        optional("metadata", OBJECT, "Data for your own tools; Penstock ignores it."),
     )
     inside = {member.name for member in config.fields} - {member.name for member in fields}
     node = Shape(
@@ -291,7 +291,7 @@ def _node(shape: Shape) -> JsonObject:
             if member.name not in outside
         }
         properties["config"] = {
-            "description": "The fields of the node, when they do not stand beside `id` and `type`.",
+            "description": "The fields of the node, if they are not beside `id` and `type`.",
             "type": "object",
             "properties": inside,
             "additionalProperties": shape.accepts_more,

@@ -94,7 +94,7 @@ ACTIVITY_TYPES = frozenset(
         NodeType.QUERY,
     }
 )
-# Those whose work is done outside: by a model, a tool, an agent or an HTTP server. What they answer is not trusted.
+# Types with outside work: by a model, a tool, an agent or an HTTP server. Their answers are not trusted.
 OUTSIDE_TYPES = ACTIVITY_TYPES - {NodeType.STEP, NodeType.QUERY}
 # The node types of the published format, in its order. That format is closed: a new type belongs to the native one.
 PUBLISHED_TYPES = (
@@ -292,7 +292,7 @@ class LoopDetail(msgspec.Struct, frozen=True, kw_only=True):
     """Runs its body again while a condition holds, at most `iterations_max` times."""
 
     condition: Expression
-    until: bool  # True: test after each iteration and stop when it holds; False: test before, go on while it holds
+    until: bool  # True: test after each iteration and stop when it holds; False: test before, continue while it holds
     iterations_max: int
     fail_when_exhausted: bool
     body: str

@@ -49,7 +49,7 @@ _TRIGGERS = ("schedule", "webhook")
 
 
 class Reached(msgspec.Struct, frozen=True):
-    """Something outside of a document that a run of it can reach."""
+    """Something outside a document that its runs can reach."""
 
     name: str
     arguments: tuple[tuple[str, str], ...] | None = None

@@ -1,5 +1,4 @@
-"""What a workflow document requires from whoever starts it: its own scopes and rate, and the workflows that it runs
-as children.
+"""What a workflow document requires of a caller who starts it: its scopes and rate, and its child workflows.
 
 Above it: `operations.permissions.starting`, which decides. Below it: `outline.document`.
 """
@@ -51,7 +50,7 @@ class StartNeeds(msgspec.Struct, frozen=True):
     groups: tuple[str, ...] = ()
     """Groups whose members approve something in a run: keys with the scope `approve:GROUP`. Not needed to start."""
     rate: StartRate | None = None
-    """How often it may be started; None: as often as callers' own limits allow."""
+    """How often it may be started; None means that only the callers' own limits apply."""
     governance: JsonObject = msgspec.field(default_factory=dict)
     """The whole block, for what decides whether a start has to wait."""
     calls: tuple[str, ...] = ()
@@ -93,7 +92,10 @@ def _says_needs(kind: NodeKind) -> bool:
 
 
 def start_rate(document: JsonObject) -> StartRate | None:
-    """Return how often a document may be started. Never fails: what `checks.governance` refuses is no rate."""
+    """Return how often a document may be started.
+
+    Never fails: a rate that `checks.governance` refuses counts as missing.
+    """
     governance = document.get("governance")
     declared = governance.get("rate") if isinstance(governance, dict) else None
     if not isinstance(declared, dict):

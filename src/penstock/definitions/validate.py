@@ -58,7 +58,7 @@ _CONSEQUENCES = frozenset({"DEAD_END", "END_COUNT", "NO_END", "START_COUNT", "UN
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Checked:
-    """The value of a text and its findings; `document` is None when the text could not be read."""
+    """The value of a text and its findings; `document` is `None` when the text could not be read."""
 
     document: JsonValue
     findings: tuple[Finding, ...]
@@ -182,8 +182,8 @@ def _first_of_many(ordered: list[Finding]) -> Iterable[Finding]:
     """The first `FINDINGS_MAX` findings, errors before warnings, after one that says how many there are."""
     yield Finding(
         code="TOO_MANY_FINDINGS",
-        message=f"there are {len(ordered):,} findings; these are {FINDINGS_MAX:,} of them",
-        hint="correct these first, and check again",
+        message=f"there are {len(ordered):,} findings; these are the first {FINDINGS_MAX:,}",
+        hint="fix these first, and check again",
     )
     errors = [finding for finding in ordered if finding.severity is Severity.ERROR][:FINDINGS_MAX]
     warnings = [finding for finding in ordered if finding.severity is not Severity.ERROR]

@@ -20,7 +20,7 @@ __all__ = ["Box", "Cell", "CellKind", "Layers", "Link", "layers_of"]
 
 # Sweeps down and up the rows; more do not help for drawings that a person can read.
 _SWEEPS_MAX = 12
-# With more cells than this a drawing is a map rather than a picture, and a few sweeps must do.
+# With more cells than this a drawing is a map, and a few sweeps must do.
 _CELLS_MANY = 3000
 _SWEEPS_FEW = 2
 # Every row that a link passes costs a cell. Without a bound, many long links would cost the square of the box count.
@@ -158,7 +158,7 @@ def _ranks(boxes: Sequence[Box], links: Sequence[Link], forward: Iterable[int], 
             if waiting[target] == 0:
                 ready.append(target)
     for key in roots:
-        # A box without incoming links goes just above its targets, not at the top of the picture.
+        # A box without incoming links goes just above its targets, not at the top of the drawing.
         if targets[key] and key != boxes[0].key:
             ranks[key] = min(ranks[target] for target in targets[key]) - 1
     if last is not None:

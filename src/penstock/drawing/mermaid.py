@@ -1,6 +1,6 @@
 """Workflows as Mermaid flowcharts, for documents and chats that render Mermaid themselves.
 
-Above it: `penstock graph`. Below it: `model` says what is drawn; Mermaid decides where. `svg` draws pictures that need
+Above it: `penstock graph`. Below it: `model` says what is drawn; Mermaid decides where. `svg` makes drawings that need
 no renderer. Node ids and texts come from users, so figures get generated names, and every text is escaped character by
 character.
 """

@@ -1,7 +1,7 @@
-"""A workflow as a picture: figures, panels and arrows with their texts, before layout and output format.
+"""A workflow as a drawing: figures, panels and arrows with their texts, before layout and output format.
 
 Above it: `mermaid` and `svg`. Below it: `definitions.outline.document` and `definitions.outline.placement`. Every text
-is cleaned but not escaped. A broken document gives a picture too: targets that do not exist become figures.
+is cleaned but not escaped. A broken document gives a drawing too: targets that do not exist become figures.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Picture:
 
 
 def picture_of(document: JsonObject) -> Picture:
-    """Read the picture of a document in either format. Never fails."""
+    """Read the drawing of a document in either format. Never fails."""
     about = document if is_native(document) else object_or_empty(document.get("document"))
     painter = _Painter(placement=placement_of(outline_of(document)))
     return Picture(
@@ -99,7 +99,7 @@ class _Painter:
         return panel.finished("")
 
     def _is_shown(self, body: str) -> bool:
-        """Whether a body is part of the picture; contradictory ids can make bodies contain themselves."""
+        """Whether a body is part of the drawing; contradictory ids can make bodies contain themselves."""
         around = list(self.placement.enclosing(body))
         return around[-1] == "" and all(self._belongs_to_owner(name) for name in around[:-1])
 

@@ -1,10 +1,10 @@
-"""Workflows as SVG pictures: as files that stand alone, light or dark by the viewer's setting, or as parts of a page.
+"""Drawings of workflows as SVG: standalone files, light or dark by the viewer's setting, or parts of a page.
 
-A picture for a page has no styles of its own, because the page's content security policy would refuse them:
+A drawing for a page has no styles of its own, because the page's content security policy would refuse them:
 `style.page_rules` is for its stylesheet. Its nodes are links to `#node-ID`, and may carry a state.
 
-Above it: `penstock graph`, `workflow.draw`. Below it: `model` says what is drawn, `layout` where. Every text from a
-document goes through `escape`, and ids in links are quoted; nothing else of a document reaches the markup.
+Above it: `penstock workflow draw`, `workflow.draw`. Below it: `model` says what is drawn, `layout` where. Every text
+from a document goes through `escape`, and ids in links are quoted; nothing else of a document reaches the markup.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ _ARROW_LENGTH, _ARROW_WIDTH = 8.0, 8.0
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Medium:
-    """Where a picture is shown."""
+    """Where a drawing is shown."""
 
     in_page: bool = False
     states: Mapping[str, str] = field(default_factory=dict)

@@ -1,7 +1,7 @@
-"""What a run may reach because a person approved its start: names, each with the version that was approved.
+"""What a run may reach because a person approved its start: names with their approved versions.
 
-The start of the run keeps it, and child runs and the next runs of a chain inherit it, so that a version that is stored
-later is not run under an approval that it was not part of. A run whose start nobody had to approve has none.
+The start of the run keeps it, and child runs and the next runs of a chain inherit it. So a version that is stored later
+does not run under an earlier approval. A run whose start nobody had to approve has none.
 
 Above it: what starts child runs and makes calls for nodes. Below it: plain JSON.
 """
@@ -17,7 +17,7 @@ APPROVED = "approved"
 AUTHORS = "authors"
 """The member of a starter that names the agents which wrote what is started, and who is behind them."""
 CHANGED_CODE = "APPROVED_VERSION_CHANGED"
-"""The code of the error for what is not as it was approved."""
+"""The error code if something has changed since the approval."""
 
 
 def approved_reach(starter: JsonObject | None) -> JsonObject | None:

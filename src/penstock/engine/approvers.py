@@ -1,11 +1,11 @@
 """Who may answer a question: the one function that decides it, for every surface.
 
-A question that names approvers is an approval. Its approvers are members of groups, or are named one by one; several of
-them may have to agree; and whoever wants something done may be excluded from agreeing to it. Only people approve, and
-services only where the question says so (`services`); models and agents never do. The engine asks this function at the
-moment it takes an answer, with the run as it is stored then, so that no way of naming a question and no timing gets
-around it. Surfaces ask it to find out whom to ask. If a question is not decided in time, others may be asked
-(`escalated`); until that is recorded in the run, they may not answer.
+A question that names approvers is an approval. Its approvers are members of groups, or are named individually. Several
+of them may have to approve, and the requester may be excluded. Only people approve, and services only where the
+question says so (`services`); models and agents never do. The engine calls this function when it takes an answer, with
+the run as stored at that moment. So neither the name of a question nor timing gets around it. Surfaces use it to find
+the approvers. If a question is not decided in time, others may be asked (`escalated`); until that is recorded in the
+run, they may not answer.
 
 People are compared by subject, not by key (`Identity`). Two credentials are the same person if they have the same
 subject, if one acts for the other, or if one made the other, or made a key that did. Two keys that a third person made
@@ -40,14 +40,14 @@ __all__ = [
 ]
 
 ANY_GROUP = "*"
-"""The group of those who belong to all of them."""
+"""The group whose members belong to all groups."""
 PEOPLE = frozenset({"person", "local"})
 """The kinds of principals that are people: with a key or token of theirs, or a user of the machine."""
 _SERVICE = "service"
 
 
 class Approvers(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has to agree: members of any of the groups, or any of the users, so many of them."""
+    """Who must approve: a number of members of any of the groups, or of the users."""
 
     groups: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
@@ -112,9 +112,9 @@ def approvers_of(value: JsonValue) -> Approvers | None:
 
 
 def escalated(value: JsonValue) -> JsonObject:
-    """Return the approvers of a question after its escalation: those it names next, beside the first or instead.
+    """Return the approvers of a question after its escalation, which are added to the first ones or replace them.
 
-    As many have to agree as before, and whoever was excluded stays excluded.
+    The number of approvals stays the same, and excluded people stay excluded.
     """
     asked = object_or_empty(value)
     escalation = object_or_empty(asked.get("escalate"))
@@ -174,22 +174,20 @@ def refuse_answer(
     named: JsonObject = {"interrupt_id": question}
     by_agent = voter.by_model or (approvers is not None and voter.kind == "agent")
     if by_agent and (approvers is not None or not anyone):
-        message = f"{question} is a question to a person, which neither a call of a tool nor an agent answers"
-        hint = "a person answers in a form of the client, over REST, or with `penstock runs answer`"
+        message = f"{question} is a question to a person; tool calls and agents cannot answer it"
+        hint = "a person can answer in a form of the client, over REST, or with `penstock runs answer`"
         return Refused("PERSON_REQUIRED", message, hint, named)
     if approvers is None:
         return None
     if voter.kind is not None and voter.kind not in PEOPLE and not (approvers.services and voter.kind == _SERVICE):
-        message = f"{question} is an approval: a person gives it, and you call as a principal of kind {voter.kind}"
-        hint = (
-            "a person answers, signed in or with a key of kind person; approvers with `services: true` allow services"
-        )
+        message = f"{question} is an approval by a person, but you are a principal of kind {voter.kind}"
+        hint = "sign in or use a key of kind person; `services: true` in the approvers allows services"
         return Refused("PERSON_REQUIRED", message, hint, named)
     if not _is_named(approvers, voter):
-        return Refused("APPROVER_REQUIRED", f"{question} is answered by {_whom(approvers)}", _how(approvers), named)
+        return Refused("APPROVER_REQUIRED", f"only {_whom(approvers)} may answer {question}", _how(approvers), named)
     if approvers.not_requester and is_same_person(voter, requester):
-        message = f"{question} needs somebody else than the person who started the run, or who made the key that did"
-        hint = "a key that you made, or that replaces yours, counts as you; somebody else answers, with their own key"
+        message = f"{question} must be answered by somebody other than the person who started the run or made its key"
+        hint = "keys that you made, or that replace yours, count as you; another person must answer with their own key"
         return Refused("APPROVER_REQUIRED", message, hint, named)
     return None
 
@@ -222,5 +220,5 @@ def _whom(approvers: Approvers) -> str:
 
 def _how(approvers: Approvers) -> str:
     if not approvers.groups:
-        return "one of those that it names answers"
-    return f"somebody whose key has the scope approve:{approvers.groups[0]} answers"
+        return "ask one of them to answer"
+    return f"ask somebody whose key has the scope approve:{approvers.groups[0]}"

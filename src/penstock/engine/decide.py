@@ -82,9 +82,9 @@ def _refuse_after_end(state: RunState, given: inputs.Input) -> Refused:
     code = codes.get(type(given), "RUN_ENDED")
     if state.continued_as is not None:
         message = f"run {state.run_id} has ended and continued as {state.continued_as}"
-        hint = f"look at {state.continued_as}, or at the run that it continued as"
+        hint = f"use {state.continued_as}, or the run that continues it"
         return Refused(code, message, hint, {"continued_as": state.continued_as})
-    return Refused(code, f"run {state.run_id} is {state.status} already; nothing can change it any more")
+    return Refused(code, f"run {state.run_id} is already {state.status}; it cannot change any more")
 
 
 def _continue(turn: Turn, given: inputs.ContinueRun) -> Refused | None:
@@ -122,7 +122,7 @@ def _signal(turn: Turn, given: inputs.SendSignal) -> Refused | None:
         )
         return None
     if len(state.signals) >= limits.SIGNALS_BUFFERED_MAX:
-        message = f"{limits.SIGNALS_BUFFERED_MAX} signals wait already and nobody takes them"
+        message = f"{limits.SIGNALS_BUFFERED_MAX} signals are already waiting, and no node receives them"
         return Refused("SIGNAL_LIMIT_EXCEEDED", message, "let the workflow wait for this signal, or send fewer")
     turn.record(events.SignalBuffered(given.name, given.payload, given.signal_id, given.by, given.note, untrusted))
     return None
@@ -175,7 +175,7 @@ def _retried(turn: Turn, child: Child, failed: events.SubworkflowCompleted) -> e
 def _acknowledge(turn: Turn, given: inputs.AcknowledgeEmit) -> Refused | None:
     activation = turn.state.activation(given.node_id, given.visit)
     if activation is None or activation.phase is not Phase.EMITTING:
-        return Refused("EMIT_NOT_AWAITED", f"{given.node_id} (visit {given.visit}) has no signal under way")
+        return Refused("EMIT_NOT_AWAITED", f"{given.node_id} (visit {given.visit}) is not sending a signal")
     emitted = events.SignalEmitted(given.node_id, given.visit, delivered=given.delivered)
     if not given.delivered:
         message = given.error or "the signal could not be delivered"
@@ -189,7 +189,7 @@ def _cancel(turn: Turn, given: inputs.CancelRun) -> Refused | None:
     if not state.seq:
         return Refused("EXECUTION_NOT_FOUND", "the run was not started")
     if state.ending is not None:
-        return Refused("CANCEL_NOT_ALLOWED", f"run {state.run_id} is ending already ({state.ending.outcome})")
+        return Refused("CANCEL_NOT_ALLOWED", f"run {state.run_id} is already ending ({state.ending.outcome})")
     turn.record(commands.CancelExecution(state.last_node_id, given.reason))
     return None
 
@@ -199,7 +199,7 @@ def _pause(turn: Turn, given: inputs.PauseRun) -> Refused | None:
     if not state.seq:
         return Refused("EXECUTION_NOT_FOUND", "the run was not started")
     if state.paused:
-        return Refused("PAUSE_NOT_ALLOWED", f"run {state.run_id} is paused already")
+        return Refused("PAUSE_NOT_ALLOWED", f"run {state.run_id} is already paused")
     turn.record(commands.PauseExecution(given.reason))
     return None
 

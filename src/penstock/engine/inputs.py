@@ -252,7 +252,7 @@ class Answerer(msgspec.Struct, frozen=True, kw_only=True):
     lineage: tuple[str, ...] = ()
     """The subjects that made the key that they use, or a key before it."""
     name: str | None = None
-    """What they are called, for those who read later who approved."""
+    """Their name, for later readers of the approval."""
     note: str | None = None
     """See `AnswerInterrupt`."""
 

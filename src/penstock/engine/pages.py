@@ -117,7 +117,7 @@ def shape_of(content: bytes) -> Shape:
         return _SHAPE.decode(content)
     except msgspec.DecodeError as error:
         message = f"the shape of a move cannot be read ({error})"
-        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock server restore`") from None
 
 
 def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[JsonValue]) -> tuple[Record, ...]:
@@ -131,7 +131,7 @@ def expand(shape: Shape, run_id: str, first_seq: int, at: int, values: Sequence[
         )
     except (LookupError, TypeError, AttributeError) as error:
         message = f"row {first_seq} lacks what its shape asks for ({type(error).__name__}: {error})"
-        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from None
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock server restore`") from None
 
 
 def _content(record: RecordShape, run_id: str, at: int, values: Sequence[Any]) -> Body | JsonObject:

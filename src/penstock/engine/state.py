@@ -122,7 +122,7 @@ class Lease(msgspec.Struct, frozen=True):
 
 
 class Dialogue(msgspec.Struct, frozen=True):
-    """The last question an activity asked, its answer, and what the performer needs in order to continue.
+    """The last question an activity asked, its answer, and what the performer needs to continue.
 
     `round` counts the questions of the visit over all its attempts.
     """

@@ -1,8 +1,8 @@
 """Approvals: what exactly a person approves, as a digest.
 
 An approval is bound to one call: who makes it, for which tenant, of which capability in which version, with which
-arguments, on which state, under which policy, and until when. All of these are in the digest, so an approval of one
-call never lets another one pass. The digest is made again directly before the effect and has to be the same.
+arguments, on which state, under which policy, and until when. All of these are in the digest, so the approval of one
+call never covers another one. The digest is computed again directly before the effect and must be the same.
 
 Above it: the gate holds calls and releases them, drafts show the digest. Below it: `definitions.canonical`. Who may
 approve is decided by the engine when it takes an answer (`engine.approvers`).

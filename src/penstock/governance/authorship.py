@@ -1,9 +1,9 @@
-"""Authorship: whose definitions run, and as whose calls they act.
+"""Authorship: whose definitions run, and with whose authority.
 
-What is stored and run later acts without its author, so whoever wrote it decides what it may do. People, and users of
-the operating system who own the file, are trusted. A version that an agent wrote, or a model over MCP or inside a run,
-is *proposed*: it has no effect until a person accepts it, or a grant covers the call that stored it. Services are
-trusted unless the operator says otherwise.
+A stored definition acts later, without its author, so its author determines what it may do. People, and users of the
+operating system who own the file, are trusted. A version that an agent wrote, or a model over MCP or inside a run, is
+*proposed*: it has no effect until a person accepts it, or a grant covers the call that stored it. Services are trusted
+unless the operator says otherwise.
 
 Accepting a version lets it run. It does not change its author: what a run of it calls is decided as the call of the
 weaker of its starter and its author.
@@ -58,7 +58,7 @@ class Author(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     draft_id: str | None = None
     """The held call with which it was proposed."""
     granted: bool = False
-    """Whether it takes effect without anybody looking at it, by a grant."""
+    """Whether it takes effect without review, by a grant."""
     sent: bool = False
     """Whether a model sent it along with a run. It takes effect in that run alone."""
 
@@ -102,19 +102,19 @@ def is_proposed(author: Author | None, rules: AuthorshipRules) -> bool:
 
 
 def acts_as_agent(author: Author | None) -> bool:
-    """Whether what a version calls is decided as the call of an agent, whoever starts it."""
+    """Whether calls by a version count as calls of an agent, even if a person starts it."""
     return author is not None and (author.by_model or author.kind == "agent")
 
 
 def agents_behind(author: Author | None) -> tuple[str, ...]:
-    """Return the names of the agent that wrote a version, and of whoever is behind it; none if no agent did."""
+    """Return the names of the agent that wrote a version and of the people behind it; empty if no agent wrote it."""
     return author.names if author is not None and acts_as_agent(author) else ()
 
 
 def weaker_author(stored: Author | None, new: Author) -> Author:
-    """Return the author of a version that changes a part of a stored one: whoever of both has less behind them.
+    """Return the author of a version that changes a part of a stored one: the less trusted of the two.
 
-    What an agent wrote stays an agent's when a person changes something else of it.
+    A version by an agent stays an agent's when a person changes another part of it.
     """
     if stored is None or _rank(stored) > _rank(new):
         return new
@@ -145,4 +145,4 @@ def proposed_message(what: str, author: Author | None, version: str | None = Non
     named = what if version is None else f"version {version[:12]} of {what}"
     by = "" if author is None else f"; {author.principal} wrote it"
     draft = "" if author is None or author.draft_id is None else f" (draft {author.draft_id})"
-    return f"{named} is proposed, and a person has to accept it{draft}{by}"
+    return f"{named} is proposed, and a person must accept it{draft}{by}"

@@ -1,8 +1,8 @@
 """Holds: which calls wait for a person before they are made.
 
-Three presets say how much a server asks for. `open` leaves everything to scopes and policies. `careful` holds calls
-that an agent makes on its own and that could do harm, and whatever says that it is to be confirmed. `strict` makes
-every change by an agent a draft, unless somebody has granted that it may act by itself, for a limited time.
+Three presets say how much a server asks for. `open` leaves everything to scopes and policies. `careful` holds risky
+calls that an agent makes on its own, and calls that ask for confirmation. `strict` makes every change by an agent a
+draft, unless a grant lets the agent act alone for a limited time.
 
 A policy that asks for an approval holds a call under every preset.
 
@@ -34,8 +34,8 @@ Preset: TypeAlias = Literal["open", "careful", "strict"]
 PRESETS: tuple[Preset, ...] = get_args(Preset)
 Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 HoldReason: TypeAlias = Literal["policy", "draft", "confirm", "risk", "agent_write", "authorship", "requested"]
-"""Why a call waits: a policy asks for it, its document does (`draft`, `confirm`), it could do harm, an agent changes
-something, it stores what takes effect later and its author has to propose that, or its caller wants a draft.
+"""Why a call waits: a policy or its document asks for it (`draft`, `confirm`); it could do harm; an agent changes
+something; it stores what takes effect later and its author must propose that; or its caller wants a draft.
 """
 DEFAULT_APPROVERS = "approvers"
 """The group that decides about held calls unless a document or a policy names another."""
@@ -43,25 +43,25 @@ _DANGEROUS = frozenset({"high", "critical"})
 
 
 class Escalation(msgspec.Struct, frozen=True, kw_only=True):
-    """Who else is asked if nobody has decided in time."""
+    """Who else may decide if there is no decision in time."""
 
     after_ms: int
     groups: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     instead: bool = False
-    """Whether those who were asked first may not decide from then on."""
+    """Whether the first approvers may no longer decide from then on."""
 
 
 class Approval(msgspec.Struct, frozen=True, kw_only=True):
-    """Who has to agree: members of any of the groups, or any of the users, so many of them."""
+    """Who must approve: a number of members of any of the groups, or of the users."""
 
     groups: tuple[str, ...] = ()
     users: tuple[str, ...] = ()
     count: int = 1
     not_requester: bool = True
-    """Whether whoever made the call, or made its key, or is acted for, may not agree to it."""
+    """Whether to exclude the caller, the creator of its key and the person it acts for."""
     services: bool = False
-    """Whether services may agree, too. Otherwise only people do."""
+    """Whether services may approve as well as people."""
     escalation: Escalation | None = None
 
 
@@ -97,7 +97,7 @@ class WriteProof(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Grant(msgspec.Struct, frozen=True, kw_only=True):
-    """That an agent may change things by itself for a while. An empty list of capabilities allows nothing."""
+    """Lets an agent change things alone for a while. An empty list of capabilities allows nothing."""
 
     capabilities: frozenset[str]
     expires_at: int
@@ -117,7 +117,7 @@ class Hold(msgspec.Struct, frozen=True, kw_only=True):
     approvals: tuple[Approval, ...]
     """Who has to agree, one after the other."""
     denied_code: str | None = None
-    """Why it was not made at once, if the preset would have allowed that."""
+    """Why it was not made at once, although the preset would have allowed it."""
 
 
 def hold_of(
@@ -140,7 +140,7 @@ def hold_of(
         return None
     held = _held(preset, facts, approvals, denied_code)
     if held is None and facts.wants_draft:
-        # Nothing asks for approval but the caller, a person or a service, who may therefore decide, too. No agent does.
+        # Only the caller asked for approval: a person or a service, never an agent. So the caller may decide, too.
         own = Approval(groups=approvals[0].groups, users=(facts.caller,), not_requester=False, services=True)
         return Hold(reason="requested", approvals=(own,))
     return held
@@ -156,7 +156,7 @@ def _held(preset: Preset, facts: CallFacts, approvals: tuple[Approval, ...], den
     if facts.proposes and denied_code is not None:
         return Hold(reason="authorship", approvals=approvals, denied_code=denied_code)
     if not facts.by_agent:
-        return None  # whoever calls by themselves has confirmed it by that
+        return None  # a person's own call counts as confirmation
     if preset == "strict":
         if denied_code is None:
             return None

@@ -1,4 +1,4 @@
-"""What a request says about a change beside its arguments, and what the operator chose for changes that wait.
+"""What a request says about a change beside its arguments, and the operator's rules for changes that wait.
 
 Above it: the gate and the surfaces. Below it: `holds`.
 """
@@ -19,10 +19,10 @@ from penstock.governance.holds import DEFAULT_APPROVERS, Approval, Preset
 __all__ = ["INTENT_NAMES", "ApprovalVote", "ApprovedCall", "HoldChoices", "WriteIntent", "intent_of"]
 
 INTENT_NAMES: dict[str, str] = {
-    "draft": "`true`: the call waits for approval, even if it could be made at once.",
+    "draft": "`true` makes the call wait for approval, even if it could be made at once.",
     "preflight": "The handle of a preflight of exactly this call.",
-    "justification": "Why the call is to be made; approvers see it.",
-    "state_witness": "The hash of the state that was looked at; refused if the state is another one now.",
+    "justification": "The reason for the call, which approvers see.",
+    "state_witness": "The hash of the state that you saw; refused if the state has changed.",
 }
 """What a caller may say about a change beside its arguments, by the name that surfaces use."""
 
@@ -36,7 +36,7 @@ class WriteIntent(msgspec.Struct, frozen=True, kw_only=True):
     """The handle of a preflight of exactly this call."""
     justification: str | None = None
     state_witness_hash: str | None = None
-    """The hash of the state that the caller looked at; the call is refused if it has another one now."""
+    """The hash of the state that the caller saw; the call is refused if the state has changed."""
     only_look: bool = False
     """Whether the caller only wants to know what the call would do. No surface sets this: `preflight.run` does."""
 
@@ -48,7 +48,9 @@ def intent_of(given: Mapping[str, object]) -> WriteIntent | None:
         return None
     for name, value in said.items():
         if name == "draft" and value not in (True, "true", "false"):
-            raise Rejected("INVALID_ARGUMENTS", "draft: write true or false", "leave it out otherwise")
+            raise Rejected(
+                "INVALID_ARGUMENTS", "draft: write true or false", "send `draft: true` or leave the field out"
+            )
         if name != "draft" and not (isinstance(value, str) and len(value) <= limits.JUSTIFICATION_CHARACTERS_MAX):
             message = f"{name}: a text of up to {limits.JUSTIFICATION_CHARACTERS_MAX} characters is needed"
             raise Rejected("INVALID_ARGUMENTS", message, "shorten it")

@@ -1,8 +1,8 @@
 """Principals: who calls, and with which authority.
 
 A principal has a kind, because some rules depend on it: a call that an agent makes may have to wait for a person, and
-only people approve. Whoever acts for others names them in `acting_for`, the nearest first; authority can only become
-narrower along that chain.
+only people approve. A principal that acts for others names them in `acting_for`, the nearest first. Authority can only
+narrow along that chain.
 
 A principal is a credential; behind it is a subject. All keys that one person has, by rotation or because they made
 them, have the same subject. Separation of duties and quotas count subjects.
@@ -94,7 +94,7 @@ class Principal:
 
     @property
     def proof(self) -> str | TokenReference | None:
-        """What may be revoked, or expire, while the caller goes on: the id of a key, or a token."""
+        """The credential that may be revoked or expire during a call: the id of a key, or a token."""
         return self.key_id if self.token is None else self.token
 
     @property

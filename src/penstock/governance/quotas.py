@@ -1,7 +1,7 @@
 """Quotas: what a tenant or a key may use at most, and when a start is above that.
 
-Days begin at midnight UTC. What a run costs is known only after it was spent, so a run may start as long as there is
-anything left, and a run that is under way goes on.
+Days begin at midnight UTC. The cost of a run is known only afterwards. So a run may start as long as anything is left,
+and a run in progress continues.
 
 Above it: the stores compare within the transaction of a start, `operations.gate.quotas` says what holds for whom. Below
 it: nothing but data; it reads no clock.
@@ -32,7 +32,7 @@ _RETRY_SECONDS = 5
 
 
 def day_of(at: int) -> int:
-    """Return the day of a time, in UTC. Quotas begin anew with each day."""
+    """Return the day of a time, in UTC. Quotas restart each day."""
     return at // DAY_MS
 
 
@@ -78,7 +78,7 @@ def check_quota(limits: QuotaLimits, used: UsageRow, subject: str, at: int) -> N
 
 
 def quota_exceeded(quota: str, limit: int, used: int, subject: str, at: int) -> LimitExceeded:
-    """The error for a start above a quota, with when the quota begins anew, if that is known."""
+    """The error for a start above a quota, with the time when the quota restarts, if that is known."""
     whose = "tenant" if subject == TENANT_SUBJECT else "key"
     details: JsonObject = {"quota": quota, "of": whose, "limit": limit, "used": used}
     if subject != TENANT_SUBJECT:

@@ -1,7 +1,7 @@
 """Where secrets may be sent: the hosts that the operator bound them to.
 
-A secret that is bound goes to its hosts and nowhere else, whoever names it. One that is not bound goes where the author
-of a document sends it, unless an agent wrote that document: an agent could choose the address.
+A bound secret is sent to its hosts and nowhere else. An unbound one goes where the author of a document sends it,
+unless the author is an agent, which could choose the address.
 
 Above it: what fills secrets into requests. Below it: nothing but data.
 """
@@ -13,7 +13,7 @@ from collections.abc import Iterable, Mapping
 __all__ = ["NOT_BOUND", "NOT_FOR_HOST", "allowed_hosts", "fits_host", "unbound_secret"]
 
 NOT_BOUND = "SECRET_NOT_BOUND"
-"""The error code if an agent wrote what names a secret that is bound to no host."""
+"""The error code for a secret that is bound to no host in a document by an agent."""
 NOT_FOR_HOST = "SECRET_NOT_FOR_HOST"
 """The error code if a secret would go to a host that it is not bound to."""
 

@@ -51,7 +51,7 @@ def _zone(text: str | None) -> timezone | None:
 
 
 def parse_date_time(text: str) -> int | None:
-    """Return the time in milliseconds since 1970 in UTC, or None if it is no time of the calendar."""
+    """Return the time in milliseconds since 1970 in UTC, or None if there is no such time."""
     found = _DATE_TIME.fullmatch(text)
     if found is None:
         return None

@@ -9,7 +9,7 @@ are null; `parameters.values` says what JSON is accepted for which type. Empty l
 wrong with a line is reported at once, with its number.
 
 Above it: loads and exports of the stores. Below it: `schema.model`, `parameters.values`. It checks no keys, ranges,
-patterns or cardinalities: those need the graph, or belong to whoever writes it.
+patterns or cardinalities: those need the graph, or are the task of its writer.
 """
 
 from __future__ import annotations
@@ -76,13 +76,13 @@ class _NotJson(ValueError):
 
 
 def _refuse_constant(name: str) -> None:
-    raise _NotJson(f"{name} is no number of JSON")
+    raise _NotJson(f"{name} is not a JSON number")
 
 
 def _unique_keys(pairs: list[tuple[str, JsonValue]]) -> JsonObject:
     found = dict(pairs)
     if len(found) != len(pairs):
-        raise _NotJson("a key is here twice")
+        raise _NotJson("a key occurs twice")
     return found
 
 
@@ -100,7 +100,7 @@ def parse_record(line: str, schema: Schema, *, number: int = 1) -> GraphRecord |
     except (ValueError, RecursionError) as error:
         return (RecordProblem(number, f"is not valid JSON: {error}"),)
     if not isinstance(value, dict):
-        return (RecordProblem(number, "has to be an object"),)
+        return (RecordProblem(number, "must be an object"),)
     reader = _Reader(schema, number)
     record = reader.record(value)
     return tuple(reader.problems) if record is None or reader.problems else record
@@ -164,7 +164,7 @@ class _Reader:
     def _type(self, name: JsonValue, types: Mapping[str, _Type], kind: str) -> _Type | None:
         found = types.get(name) if isinstance(name, str) else None
         if found is None:
-            shown = f"`{name}`{self._hint(name, tuple(types))}" if isinstance(name, str) else "which is no name"
+            shown = f"`{name}`{self._hint(name, tuple(types))}" if isinstance(name, str) else "which is not a name"
             self._report(f"has an unknown {kind} type, {shown}")
         return found
 
@@ -175,13 +175,13 @@ class _Reader:
         if name not in value and not required:
             return None
         if not found or isinstance(from_json(found, Scalar(Base.STRING)), Unfit) or not isinstance(found, str):
-            self._report(f'needs "{name}", the identifier of a node' if required else f'"{name}" is no identifier')
+            self._report(f'needs "{name}", the identifier of a node' if required else f'"{name}" is not an identifier')
             return None
         return found
 
     def _properties(self, data: JsonValue, owner: EntityType) -> Mapping[str, GraphValue | None]:
         if not isinstance(data, dict):
-            self._report('"data" has to be an object')
+            self._report('"data" must be an object')
             return {}
         for key in data:
             if key not in owner.by_name:

@@ -17,12 +17,12 @@ __all__ = ["APPROVE", "CHOOSE", "DECISION", "DECLINE", "DecisionForm"]
 DECISION = "decision"
 """The name of the buttons."""
 APPROVE, DECLINE = "approve", "decline"
-CHOOSE = "Nothing was decided yet: choose Approve or Decline."
+CHOOSE = "Choose Approve or Decline."
 
 
 @dataclass(frozen=True, slots=True)
 class DecisionForm:
-    """The form of a question. `decides` is the member of the answer that the buttons set; None if there are none."""
+    """The form of a question. `decides` is the member of the answer that the buttons set; None without buttons."""
 
     schema: JsonValue
     decides: str | None

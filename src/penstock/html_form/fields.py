@@ -103,7 +103,7 @@ class Field:
 
     @property
     def is_composite(self) -> bool:
-        """Whether it has fields of its own; its value may then be written as JSON all the same."""
+        """Whether it has fields of its own; its value may still be written as JSON."""
         return self.control in ("group", "list", "variant")
 
 
@@ -130,7 +130,7 @@ def item_at(field: Field, index: int) -> Field:
     """Return the field of one item of a list."""
     (item,) = field.fields
     moved = _moved(item, (item.path, f"{field.path}/{index}"), (item.key, f"{field.key}/{index}"))
-    # Labels of items differ by their number, so that each can be told from the others.
+    # Labels of items differ by their number.
     untitled: JsonObject = {name: value for name, value in item.schema.items() if name != "title"}
     return replace(moved, name=f"{item.label} {index + 1}", schema=untitled)
 
@@ -158,7 +158,7 @@ def fields_of(schema: JsonObject) -> tuple[Field, ...]:
 
 
 def whole_field(schema: JsonObject) -> Field:
-    """Return the field of a value that is no object with named members."""
+    """Return the field of a value that is not an object with named members."""
     return _Builder(schema).field(_WHOLE, schema, (_WHOLE, _WHOLE), 1, required=True)
 
 
@@ -315,7 +315,7 @@ def _is_choice(item: JsonValue) -> bool:
 
 
 def _variant_name(field: Field, number: int) -> str:
-    """Return what one schema of a choice is called: by the member that tells it apart, or by its type."""
+    """Return what one schema of a choice is called: by the member that distinguishes it, or by its type."""
     for inner in field.fields:
         if inner.control == "constant":
             return str(inner.schema["const"])

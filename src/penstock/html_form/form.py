@@ -42,7 +42,7 @@ _MISSING = re.compile(r"required property '(.{1,200})'")
 
 @dataclass(frozen=True, slots=True)
 class UnreadableFields:
-    """What was sent cannot be read: messages by place."""
+    """The form data cannot be read: messages by place."""
 
     wrong: dict[str, list[str]]
 
@@ -117,19 +117,19 @@ class AnswerForm:
         return found or {"": [error.message]}
 
     def nearest(self, place: str, given: Given) -> str:
-        """Return the place of the field that is at a place, or around it; an empty text if there is none."""
+        """Return the place of the field at a place or around it; an empty text if no field is."""
         if self.whole or _RAW in given:
             return self._shown(given)[0].path
         return _nearest(self.fields, place, given)
 
 
 def _place_of(item: dict[str, Any], below: str) -> tuple[str, str]:
-    """Return the place and the words of an error; what is missing is told where it would be."""
+    """Return the place and the words of an error; a missing member is reported where it would be."""
     message, place = str(item.get("message")), str(item.get("pointer", "")).removeprefix(below).removeprefix("/")
     missing = _MISSING.search(message) if item.get("keyword") == "required" else None
     if missing is not None:
         name = pointer_part(missing[1])
-        return (f"{place}/{name}" if place else name), "this is needed"
+        return (f"{place}/{name}" if place else name), "this field is required"
     return place, message
 
 
@@ -138,7 +138,7 @@ def _nearest(fields: tuple[Field, ...], place: str, given: Given) -> str:
         if place != field.path and not place.startswith(f"{field.path}/"):
             continue
         if (PREFIX + field.key) in given:
-            return field.path  # what is inside of a field with JSON is told at the field
+            return field.path  # errors inside a field with JSON are shown at the field
         inner = field.fields
         if field.control == "list":
             inner = tuple(item_at(field, index) for index in range(item_count(field, given)))

@@ -18,7 +18,7 @@ __all__ = ["EDIT", "SECRET_FIELD", "html_of"]
 EDIT = "form.edit"
 """The name of the buttons that change the form itself: they add an item to a list, or remove one."""
 SECRET_FIELD = "secret_field"
-"""A hidden field that names a field with a secret, so that whoever shows the form data again masks it."""
+"""A hidden field that names a field with a secret, so that pages mask it when they show the form data again."""
 _INPUTS = {"email": "email", "uri": "url", "date": "date"}
 _SCHEMA_CHARACTERS_MAX = 400
 _LONG_TEXT_CHARACTERS = 400
@@ -31,7 +31,7 @@ _BOUNDS = {
 }
 _NOTES = {
     "wide": "A whole number of up to 64 bits.",
-    "numbers": "Numbers with spaces, commas or line ends between them, or a JSON list.",
+    "numbers": "Numbers separated by spaces, commas or line ends, or a JSON list.",
 }
 
 
@@ -67,7 +67,7 @@ def _is_raw(field: Field, given: Given) -> bool:
 def _label(field: Field) -> str:
     label = escape(visible_text(field.label))
     if field.optional and field.control not in ("boolean", "several"):
-        label += " <span>(may be left out)</span>"
+        label += " <span>(optional)</span>"
     return label
 
 
@@ -83,7 +83,7 @@ def _about(field: Field, given: Given) -> str:
     elif note := _NOTES.get(field.control):
         about.append(note)
     if field.control == "numbers" and field.schema.get("maxItems"):
-        about.append(f"There are {field.schema['maxItems']} of them.")
+        about.append(f"Exactly {field.schema['maxItems']} items.")
     if field.nullable and not field.is_composite:
         about.append(
             'Empty means null; write "" for an empty text.' if field.control == "text" else "Empty means null."

@@ -24,7 +24,7 @@ _INTEGER = re.compile(r"[-+]?[0-9]{1,40}")
 _NUMBER = re.compile(r"[-+]?([0-9]+\.?[0-9]*|\.[0-9]+)([eE][-+]?[0-9]{1,4})?")
 _NUMBER_CHARACTERS_MAX = 400
 _STARS = "********"
-_NEEDED = "this is needed"
+_NEEDED = "this field is required"
 
 
 class Absent:

@@ -1,9 +1,9 @@
 """Audit records of MCP messages that are refused before they become calls.
 
-The gate records what it refuses. Messages that never reach it (an unknown method, tool or resource, invalid parameters,
-a revision that is not served) are recorded here, with the client's key and address, and with one of our codes instead
-of the protocol's number. HTTP error responses that were not recorded here are recorded by the middleware around all
-surfaces, which reads the code from the request state. This module does not import the SDK.
+The gate records what it refuses. This module records messages that never reach it: an unknown method, tool or resource,
+invalid parameters, or a revision that is not served. A record has the client's key and address, and one of our codes
+instead of the protocol's number. The middleware around all surfaces records other HTTP error responses; it reads the
+code from the request state. This module does not import the SDK.
 """
 
 from __future__ import annotations

@@ -211,7 +211,7 @@ class McpEndpoint:
         if scope["method"] not in ("GET", "POST", "DELETE"):
             return _EarlyRefusal(405, f"use {_METHODS}", "METHOD_NOT_ALLOWED")
         if len(headers) != len(scope["headers"]) and _is_repeated(scope, b"authorization"):
-            message = "the header Authorization stands there twice: a request has one key or one token"
+            message = "the header Authorization is given twice: a request has one key or one token"
             return _EarlyRefusal(400, message, "CREDENTIALS_AMBIGUOUS")
         if b"origin" not in headers and headers.get(b"host", b"") in self._known_hosts:
             return None

@@ -1,9 +1,9 @@
 """Calls that a further scope would allow, answered with 403 before anything else sees them.
 
-Clients with an access token can ask their issuer for more, if they are told what is missing (RFC 6750). A result with
+Clients with an access token can ask their issuer for more, if they know what is missing (RFC 6750). A result with
 `isError` tells only the model. That is why a call of a built-in operation without its scopes ends here, in both eras.
-What a tenant defined looks unknown to whoever may not use it, so such calls go on, and so does everything that no scope
-would change.
+What a tenant defined looks unknown to callers who may not use it, so such calls pass, and so does everything that no
+scope would change.
 
 Above it: `endpoint`, for callers with a token. Below it: the gate, the tool lists.
 """

@@ -10,11 +10,11 @@ from penstock.base import limits
 __all__ = ["GRAPH_PATH", "INSTRUCTIONS", "MESSAGES_PATH", "SSE_PATH", "McpOptions"]
 
 INSTRUCTIONS = (
-    "Penstock runs durable workflows. Workflows are tools of their own: calling one starts an execution and waits for"
-    " its result. If it takes longer, or a person has to answer something, the answer says so and names the tools to go"
-    " on with; the execution goes on meanwhile and survives restarts."
+    "Penstock runs durable workflows. Each exposed workflow is a tool: a call starts a run and waits for its result."
+    " If the run takes longer, or a person has to answer something, the result says so and names the tools to continue"
+    " with. The run continues meanwhile and survives restarts."
 )
-"""What clients are told about the server when they connect."""
+"""What clients learn about the server when they connect."""
 
 SSE_PATH = "/sse"
 """Where clients of revision 2024-11-05 open a stream, relative to `path`."""
@@ -48,10 +48,10 @@ class McpOptions:
     max_body_bytes: int = limits.REQUEST_BYTES_MAX
     patience_seconds: float = limits.MCP_CALL_MS_MAX / 1000
     on_disconnect: Literal["cancel", "keep"] = "keep"
-    """What happens to an execution whose client disconnects early. A client that cancels its call always cancels it."""
+    """What happens to a run whose client disconnects early. A client that cancels its call always cancels it."""
     result_characters: int = limits.MCP_RESULT_CHARACTERS_MAX
     step_logs: bool = True
-    """Whether clients that wait for an execution receive the log messages of its steps."""
+    """Whether clients that wait for a run receive the log messages of its steps."""
     protocol_version: str | None = None
     """The only revision that is served; None serves all of them."""
     sse_first: bool = False
@@ -65,7 +65,7 @@ class McpOptions:
     models: frozenset[str] = frozenset()
     """The names of the server's own models, used instead of a client's model when the client cannot be asked."""
     protocol_faults: frozenset[str] = frozenset()
-    """Error codes of executions that become protocol errors, for profiles that require it.
+    """Error codes of runs that become protocol errors, for profiles that require it.
 
     Empty by default: workflows choose their codes, and a failure they choose is a result.
     """

@@ -19,6 +19,7 @@ from penstock.base.json import JsonObject
 from penstock.mcp_surface.callers import Caller
 from penstock.mcp_surface.methods import CALL, GATED, known_method
 from penstock.mcp_surface.tools.tool_list import Tool
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.limiter import RATE_CODES
 
@@ -54,7 +55,7 @@ def is_rate_limited(error: PenstockError) -> bool:
 
 def error_data(error: PenstockError) -> JsonObject:
     """Return the data of a JSON-RPC error: our code, what to do, and how long to wait."""
-    data: JsonObject = {"code": error.code, "hint": error.hint}
+    data: JsonObject = {"code": error.code, "hint": hint_of(error)}
     wait = error.details.get("retry_after_seconds")
     return data if wait is None else {**data, "retry_after_seconds": wait}
 

@@ -42,7 +42,7 @@ __all__ = ["McpServer", "build_mcp_server"]
 
 
 class McpServer(Server[Any]):
-    """A server that announces list changes in sessions too: the SDK wants to be told so for each session."""
+    """A server that announces list changes in sessions too: the SDK needs it for each session."""
 
     def create_initialization_options(
         self,

@@ -171,7 +171,7 @@ def _paths() -> JsonObject:
             "post": _operation("pauseRun", "Pause a run", {"202": _answer(ok, _RUN_CHANGED)}, _REASON)
         },
         "/v1/runs/{runId}:resume": {
-            "post": _operation("resumeRun", "Let a run go on", {"202": _answer(ok, _RUN_CHANGED)}, _REASON)
+            "post": _operation("resumeRun", "Resume a run", {"202": _answer(ok, _RUN_CHANGED)}, _REASON)
         },
         "/v1/runs/{runId}/interrupts/{nodeId}": {
             "post": _operation(

@@ -13,6 +13,7 @@ from penstock.asgi import CODE, request_id_of
 from penstock.base.encoding import encode_bytes
 from penstock.base.errors import LimitExceeded, NotFound, PenstockError, Rejected
 from penstock.base.json import JsonObject
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.rest.problems import problem_headers, problem_status
 from penstock.rest.responses import CLIENT_LEFT, send_response
 
@@ -86,8 +87,9 @@ async def send_envelope(send: Send, scope: Scope, error: PenstockError) -> None:
     found = published(error)
     details: JsonObject = {**error.details, "code": error.code, "correlationId": request_id_of(scope)}
     details.pop("allow", None)
-    if error.hint:
-        details["hint"] = error.hint
+    hint = hint_of(error)
+    if hint:
+        details["hint"] = hint
     wait = details.pop("retry_after_seconds", None)
     if isinstance(wait, int):
         details.update({"retryAfterMs": wait * 1000, "scope": "key"})

@@ -89,7 +89,7 @@ def _refuse_other_versions(exchange: Exchange) -> None:
     """Refuse a client that requires another version of the wire."""
     wanted = exchange.headers.get("openwop-version", _VERSION).strip()
     if wanted.partition(".")[0] != _VERSION.partition(".")[0]:
-        message = f"this server speaks version {_VERSION} of the wire, and not {wanted[:20]!r}"
+        message = f"this server supports version {_VERSION} of OpenWOP, not {wanted[:20]!r}"
         raise Rejected("WIRE_VERSION_UNSUPPORTED", message, "", {"supported": [_VERSION], "requested": wanted[:20]})
     exchange.answer_headers.append((b"openwop-version", _VERSION.encode()))
 
@@ -109,7 +109,7 @@ async def _create(exchange: Exchange) -> _Answer:
     if exchange.headers.get("x-dedup", ""):
         raise wire_rejected("X-Dedup is not supported here; send an Idempotency-Key")
     if "x-force-engine-version" in exchange.headers:
-        raise Denied("ENGINE_VERSION_FORCED", "the engine's version cannot be forced here")
+        raise Denied("ENGINE_VERSION_FORCED", "this server does not let callers choose the engine version")
     body = await exchange.body()
     arguments = run_arguments(body)
     if body.get("tenantId") is not None and body["tenantId"] != await exchange.tenant():

@@ -43,7 +43,7 @@ class _Reader:
     seen: int
 
     async def fresh(self) -> list[JsonObject]:
-        """Read the next page of records and return their events; `seen` advances even if there are none."""
+        """Read the next page of records and return their events; `seen` advances even without events."""
         arguments: JsonObject = {"execution_id": self.run_id, "after": self.seen, "limit": limits.PAGE_LIMIT_MAX}
         page = await self.exchange.call("execution.history", arguments)
         found = []

@@ -1,7 +1,7 @@
 """The registered schemas of a tenant, for `$ref: "schema:order@1"` in documents and in other registries.
 
 An entry of the registry has its versions in its body: `version` is the newest, `versions` has the older ones. An entry
-of before there were versions is its first.
+from before versioning counts as version 1.
 
 Above it: the registries, the operations on workflows. Below it: the resources of the platform store.
 """
@@ -24,6 +24,7 @@ from penstock.definitions.source.findings import suggestion
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import refuse_proposed
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import list_resources, read_resource
 
 __all__ = ["find_schemas", "known_schemas", "newest_version", "schema_version", "with_registered"]
 
@@ -55,7 +56,7 @@ async def find_schemas(context: Context, references: Iterable[SchemaReference]) 
     for reference in references:
         if reference.name is None or reference.text in found:
             continue
-        row = await context.services.platform.resource(context.tenant, _KIND, reference.name)
+        row = await read_resource(context.services.platform, context.tenant, _KIND, reference.name)
         if row is not None:
             refuse_proposed(context.services, row.author, f"schema {row.resource_id}", row.etag)
         schema = None if row is None else schema_version(row, reference.version)
@@ -66,7 +67,7 @@ async def find_schemas(context: Context, references: Iterable[SchemaReference]) 
 
 async def known_schemas(context: Context) -> list[str]:
     """Return the names of registered schemas, as many as fit on a page, for hints."""
-    page = await context.services.platform.resources(context.tenant, _KIND, limit=limits.PAGE_LIMIT_MAX)
+    page = await list_resources(context.services.platform, context.tenant, _KIND, limit=limits.PAGE_LIMIT_MAX)
     return [row.resource_id for row in page.rows]
 
 
@@ -84,7 +85,7 @@ async def with_registered(context: Context, member: str, schema: JsonObject) -> 
             known = await known_schemas(context)
             wrong = "is not a schema that is registered" if why is None else f"cannot be part of another schema: {why}"
             message = f"`{reference.text}` {wrong}"
-            hint = suggestion(reference.name or "", known) or "register it first, with schema.create"
+            hint = suggestion(reference.name or "", known) or "register it first with schema.create"
             pointed: JsonObject = {"errors": [{"pointer": f"/{member}{reference.path}", "message": message}]}
             raise Rejected("SCHEMA_INVALID", message, hint, pointed)
     return embed(schema, found)

@@ -30,6 +30,7 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.exposure import Exposure, Exposures
 from penstock.operations.gate.context import Services
 from penstock.runtime.ports.graphs import GraphRef
+from penstock.runtime.tables.resources import list_resources, read_resource
 
 __all__ = ["Reach", "changes_since", "reach_of"]
 
@@ -51,7 +52,7 @@ async def reach_of(services: Services, exposures: Exposures, tenant: str, roots:
                 waiting.append(following)
         if len(walk.found) > limits.REACH_ENTRIES_MAX:
             message = f"the call can reach more than {limits.REACH_ENTRIES_MAX} workflows, tools and models"
-            raise Rejected(_TOO_LARGE, message, "name what it uses, in place of `*` or a computed name")
+            raise Rejected(_TOO_LARGE, message, "name what the workflow uses, instead of `*` or a computed name")
     return dict(sorted(walk.found.items()))
 
 
@@ -117,7 +118,7 @@ class _Walk:
         return [*map(Reached, names), *called]
 
     async def _names(self, beginning: str, exposure: Exposure) -> list[str]:
-        """Return all names that there are of the kind with which a pattern begins; of every kind for `*` alone."""
+        """Return all names of the kind with which a pattern begins; of every kind for `*` alone."""
         kind, has_kind, _ = beginning.partition(":")
         names = [*exposure.tools, *exposure.unlisted]
         if not has_kind or kind == "workflow":
@@ -134,7 +135,7 @@ class _Walk:
     async def _registered(self, kind: str) -> list[str]:
         platform, found, cursor = self.services.platform, list[str](), None
         while True:
-            page = await platform.resources(self.tenant, kind, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            page = await list_resources(platform, self.tenant, kind, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
             found += [row.resource_id for row in page.rows]
             cursor = page.next_cursor
             if cursor is None or len(found) > limits.REACH_ENTRIES_MAX:
@@ -166,7 +167,7 @@ class _Walk:
         if protocol is not None:
             self.found[key] = f"{_OF_SETTINGS}:{protocol}"
             return ()
-        row = await self.services.platform.resource(self.tenant, "agent", name)
+        row = await read_resource(self.services.platform, self.tenant, "agent", name)
         if row is None:
             self.found[key] = None
             return (Reached(workflow_key(name)),)  # a document with an `agent` block
@@ -177,13 +178,13 @@ class _Walk:
         if name in self.services.configured_models.names:
             self.found[f"model:{name}"] = _OF_SETTINGS
             return ()
-        row = await self.services.platform.resource(self.tenant, "model", name)
+        row = await read_resource(self.services.platform, self.tenant, "model", name)
         self.found[f"model:{name}"] = None if row is None else row.etag
         others = None if row is None else row.body.get("fallbacks")
         return [Reached(f"model:{item}") for item in others] if isinstance(others, list) else ()
 
     async def _tool(self, name: str) -> Iterable[Reached]:
-        row = await self.services.platform.resource(self.tenant, "tool", name)
+        row = await read_resource(self.services.platform, self.tenant, "tool", name)
         self.found[f"tool:{name}"] = None if row is None else row.etag
         return () if row is None else _of_tool(row.body)
 

@@ -17,6 +17,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import author_of
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
 
 __all__ = ["ResourceTable", "expected_etag"]
 
@@ -49,8 +50,8 @@ class ResourceTable:
         return f"{self.noun.upper()}_NOT_FOUND"
 
     async def find(self, context: Context, resource_id: str) -> ResourceRow:
-        """Return a resource of the caller's tenant; raise NotFound if there is none."""
-        row = await context.services.platform.resource(context.tenant, self.kind, resource_id)
+        """Return a resource of the caller's tenant; raise NotFound if it does not exist."""
+        row = await read_resource(context.services.platform, context.tenant, self.kind, resource_id)
         if row is None:
             message = f"there is no {self.noun} {resource_id}"
             raise NotFound(self.not_found_code, message, f"list them with {self.noun}.list")
@@ -68,8 +69,8 @@ class ResourceTable:
         self, context: Context, *, limit: int, cursor: str | None, prefix: str | None = None
     ) -> ResourcePage:
         """Return a page of the caller's tenant's resources, in order of their ids."""
-        return await context.services.platform.resources(
-            context.tenant, self.kind, limit=limit, cursor=cursor, prefix=prefix
+        return await list_resources(
+            context.services.platform, context.tenant, self.kind, limit=limit, cursor=cursor, prefix=prefix
         )
 
     def row(
@@ -93,8 +94,8 @@ class ResourceTable:
         self, context: Context, row: ResourceRow, expected: str | None, reply: Reply[Any]
     ) -> ResourceChanged | None:
         """Store a version with the answer of the call; return the conflict if it is not the expected one."""
-        outcome = await context.services.platform.put_resource(
-            row, expected_etag=expected, call=idempotency.answered(context, reply)
+        outcome = await put_resource(
+            context.services.platform, row, expected_etag=expected, call=idempotency.answered(context, reply)
         )
         return outcome if isinstance(outcome, ResourceChanged) else None
 
@@ -107,10 +108,11 @@ class ResourceTable:
     async def delete(
         self, context: Context, resource_id: str, if_match: str | None, *, told: str | None = None
     ) -> Deleted:
-        """Delete a resource; raise NotFound if there is none. `told` is its id for callers, if that is another one."""
+        """Delete a resource; raise NotFound if it does not exist. `told` is its id for callers, if that differs."""
         await self.find(context, resource_id)
         answer = Deleted(id=resource_id if told is None else told)
-        outcome = await context.services.platform.delete_resource(
+        outcome = await delete_resource(
+            context.services.platform,
             context.tenant,
             self.kind,
             resource_id,
@@ -123,7 +125,7 @@ class ResourceTable:
 
     def _too_late(self, resource_id: str, outcome: ResourceChanged, hint: str) -> Conflict | NotFound:
         if outcome.current_etag is None:
-            message = f"the {self.noun} {resource_id} was deleted in between"
+            message = f"the {self.noun} {resource_id} was deleted by another call"
             return NotFound(self.not_found_code, message, self.deleted_hint)
-        message = f"the {self.noun} {resource_id} was changed in between; its ETag is {outcome.current_etag} now"
+        message = f"the {self.noun} {resource_id} was changed by another call; its ETag is {outcome.current_etag} now"
         return Conflict("PRECONDITION_FAILED", message, hint)

@@ -143,5 +143,5 @@ class _NotFound:
         meant = path.rstrip("/")
         if meant != path and self.paths is not None and self.paths.find({**scope, "path": meant}):
             hint = f"leave out the slash at the end: {meant[:200]}"
-        message = f"there is nothing at {path[:200]}"
+        message = f"nothing is served at {path[:200]}"
         await send_problem(send, scope, NotFound("ROUTE_NOT_FOUND", message, hint))

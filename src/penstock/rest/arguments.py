@@ -139,7 +139,7 @@ class ArgumentReader:
                     values.extend(part for part in text.split(",") if part)
                 continue
             if name in seen:
-                raise Rejected("REPEATED_PARAMETER", f"the query parameter {name} stands there twice", "send it once")
+                raise Rejected("REPEATED_PARAMETER", f"the query parameter {name} is given twice", "send it once")
             seen.add(name)
             arguments[name] = _converted(text, types)
 
@@ -150,7 +150,7 @@ class ArgumentReader:
         if self.takes_source and media_type in _YAML_TYPES:
             return {"source": _text(body)}
         if media_type not in _JSON_TYPES and not media_type.endswith("+json"):
-            message = f"{media_type[:80]!r} is not a media type that {self.name} takes"
+            message = f"{media_type[:80]!r} is not a media type that {self.name} accepts"
             raise Rejected("UNSUPPORTED_MEDIA_TYPE", message, "send application/json")
         try:
             value = _decoded(body)
@@ -165,7 +165,7 @@ class ArgumentReader:
         for other, name in self.route.other_names.items():
             if other in value and name in value:
                 message = f"`{other}` and `{name}` mean the same in {self.name}"
-                raise Rejected("INVALID_ARGUMENTS", message, "give one of them")
+                raise Rejected("INVALID_ARGUMENTS", message, "send only one of them")
             if other in value:
                 value[name] = value.pop(other)
         return value
@@ -196,4 +196,4 @@ def _text(body: bytes) -> str:
 
 
 def _misplaced(name: str, place: str) -> Rejected:
-    return Rejected("MALFORMED_REQUEST", f"{name} is given in the body, but belongs into {place}", "remove it there")
+    return Rejected("MALFORMED_REQUEST", f"{name} is in the body, but belongs in the {place}", "remove it there")

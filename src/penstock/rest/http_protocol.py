@@ -209,7 +209,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self._refusal = LimitExceeded(
                 "TARGET_TOO_LONG",
                 f"path and query are longer than {limits.REQUEST_TARGET_BYTES_MAX} bytes",
-                "ask for less, or in several calls",
+                "shorten the query, or split it into several calls",
             )
         elif (
             # A small request cannot have a large head, so only a large one needs the exact sum.
@@ -254,7 +254,7 @@ class BoundedHttpProtocol(HttpToolsProtocol):
             self.pipeline.appendleft((cycle, self.app))
 
     def on_response_complete(self) -> None:
-        """Start the next queued request, or the keep-alive timeout if there is none."""
+        """Start the next queued request, or the keep-alive timeout if it does not exist."""
         self.server_state.total_requests += 1
         if self.transport.is_closing():
             return
@@ -319,8 +319,8 @@ class BoundedHttpProtocol(HttpToolsProtocol):
     def _phase_timed_out(self) -> None:
         self._timer = None
         if self._phase is _HEAD:
-            message = f"the request did not begin to make sense within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
-            self._refuse(LimitExceeded("REQUEST_TIMEOUT", message, "send the headers in one piece"))
+            message = f"the headers did not arrive within {limits.REQUEST_HEAD_SECONDS_MAX:g} s"
+            self._refuse(LimitExceeded("REQUEST_TIMEOUT", message, "send the headers faster"))
         elif not self.transport.is_closing():
             self.transport.close()
 

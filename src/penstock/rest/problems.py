@@ -1,7 +1,8 @@
 """Problem documents (RFC 9457): the one form of every error response in REST.
 
-`type` is a URN made from the code (a name, nothing to fetch), `title` belongs to the status, `detail` says what is
-wrong, `code` is the stable reason, `hint` says what to do next; `errors` lists violations, each with a JSON pointer.
+`type` is a URN made from the code (a name, nothing to fetch), and `title` belongs to the status. `detail` says what is
+wrong, `code` is the stable reason, and `hint` says what to do next. `errors` lists violations, each with a JSON
+pointer.
 """
 
 from __future__ import annotations
@@ -10,6 +11,7 @@ from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.catalogue.reasons import hint_of
 
 __all__ = ["PROBLEM_MEDIA_TYPE", "PROBLEM_SCHEMA", "problem_body", "problem_headers", "problem_status"]
 
@@ -25,7 +27,7 @@ PROBLEM_SCHEMA: JsonObject = {
         "title": {"type": "string", "description": "The kind of problem in a few words."},
         "status": {"type": "integer", "description": "The HTTP status."},
         "detail": {"type": "string", "description": "What is wrong with this request."},
-        "instance": {"type": "string", "description": "The path that was asked for."},
+        "instance": {"type": "string", "description": "The requested path."},
         "code": {"type": "string", "description": "A stable reason to branch on."},
         "hint": {"type": "string", "description": "What to do next."},
         "request_id": {"type": "string", "description": "Name this when you ask about the problem."},
@@ -74,8 +76,9 @@ def problem_body(error: PenstockError, *, request_id: str, instance: str) -> byt
         "code": error.code,
         "request_id": request_id,
     }
-    if error.hint:
-        body["hint"] = error.hint
+    hint = hint_of(error)
+    if hint:
+        body["hint"] = hint
     details = dict(error.details)
     violations = details.pop("errors", None)
     if isinstance(violations, list):

@@ -43,10 +43,10 @@ def headers_of(scope: Scope) -> dict[str, str]:
         name, value = raw_name.decode("latin-1").lower(), raw_value.decode("latin-1")
         if name in found:
             if name == "authorization":
-                message = "the header authorization stands there twice: a request has one key or one token"
-                raise Rejected("CREDENTIALS_AMBIGUOUS", message, "send one of them")
+                message = "the header authorization is given twice: a request has one key or one token"
+                raise Rejected("CREDENTIALS_AMBIGUOUS", message, "send only one of them")
             if name in _ONCE:
-                raise Rejected("MALFORMED_REQUEST", f"the header {name} stands there twice", "send it once")
+                raise Rejected("MALFORMED_REQUEST", f"the header {name} is given twice", "send it once")
             value = f"{found[name]}, {value}"
         found[name] = value
     return found
@@ -108,7 +108,7 @@ async def read_body(receive: Receive, scope: Scope, headers: Mapping[str, str], 
             return await _receive_body(receive, maximum)
     except TimeoutError:
         message = f"the body did not arrive within {limits.REQUEST_BODY_SECONDS_MAX:g} s"
-        raise LimitExceeded("REQUEST_TIMEOUT", message, "send it faster, or in several calls") from None
+        raise LimitExceeded("REQUEST_TIMEOUT", message, "send it faster, or split it into several calls") from None
 
 
 async def _receive_body(receive: Receive, maximum: int) -> bytes:
@@ -117,7 +117,7 @@ async def _receive_body(receive: Receive, maximum: int) -> bytes:
     while more:
         message = await receive()
         if message["type"] == "http.disconnect":
-            raise Unavailable(CLIENT_LEFT, "the client left before the request was complete")
+            raise Unavailable(CLIENT_LEFT, "the client disconnected before the request was complete")
         part = message.get("body", b"")
         size += len(part)
         more = message.get("more_body", False)
@@ -142,4 +142,6 @@ async def _discard(receive: Receive) -> None:
 
 
 def _too_large(maximum: int) -> LimitExceeded:
-    return LimitExceeded("BODY_TOO_LARGE", f"the body is larger than {maximum} bytes", "send less, or in several calls")
+    return LimitExceeded(
+        "BODY_TOO_LARGE", f"the body is larger than {maximum} bytes", "send less, or split it into several calls"
+    )

@@ -51,12 +51,12 @@ async def send_problem(send: Send, scope: Scope, error: PenstockError) -> None:
 
 def method_not_allowed(method: str, allowed: str) -> Rejected:
     """Build the refusal of a method; `allowed` lists the possible ones."""
-    message = f"{method[:20]} is not possible here"
+    message = f"{method[:20]} is not allowed here"
     return Rejected("METHOD_NOT_ALLOWED", message, f"use {allowed}", {"allow": allowed})
 
 
 def joined_header(scope: Scope, name: bytes) -> str:
-    """Return the values of a header, joined by commas; empty if there is none."""
+    """Return the values of a header, joined by commas; empty if it does not exist."""
     values: Iterable[bytes] = (value for key, value in scope["headers"] if key == name)
     return b", ".join(values).decode("latin-1")
 

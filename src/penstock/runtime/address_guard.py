@@ -1,9 +1,8 @@
 """Which network addresses a workflow may reach. Pure: the caller resolves names and connects.
 
-A document may name any host, and an author of input may choose it. A request must therefore not reach addresses that
-are meant for this machine or its network: loopback, private networks, link-local and metadata services, and all of
-these in disguise (mapped, translated or tunnelled IPv6, and unusual notations of IPv4). Every address that is not
-public is refused.
+A document, or input from outside, may name any host. Requests must therefore not reach addresses of this machine or its
+network: loopback, private networks, link-local and metadata services, and all of these in disguise (mapped, translated
+or tunnelled IPv6, and unusual notations of IPv4). Every address that is not public is refused.
 
 Above it: `executors.outbound.guarded_transport` checks before every connection, and connects to the address that was
 checked.
@@ -103,7 +102,7 @@ class AddressGuard:
         for address in found:
             reason = self._refusal(address)
             if reason is not None:
-                raise AddressDenied(f"{host} is at {reason}, where workflows may not go")
+                raise AddressDenied(f"{host} is at {reason}, which workflows may not reach")
         return found
 
     def _refusal(self, address: Address) -> str | None:

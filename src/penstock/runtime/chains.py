@@ -40,7 +40,7 @@ UNTRUSTED = "untrusted"
 BY_AGENT = {AUTHOR_LABEL: "agent", TRUST_LABEL: UNTRUSTED}
 """The labels of a run whose version an agent wrote."""
 NOT_ACCEPTED = "proposed"
-"""The value of the author's label if nobody had accepted what the run is of, which a registry or a call has."""
+"""The value of the author's label for a version that nobody accepted."""
 SENT_LABEL = "penstock.sent"
 """The label of a run whose version a model sent along: the hash of the version. Its children and forks inherit it."""
 VERSION_LABEL = "penstock.version"
@@ -81,7 +81,7 @@ async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
 async def start_successor(host: RunHost, ended: RunSnapshot) -> Refused | None:
     """Start the run that continues an ended one; return None if it exists, no matter who started it."""
     state, workflow = ended.state, ended.workflow
-    # A run that was approved goes on with the version that was.
+    # An approved run continues with the approved version.
     if state.continuation is not None and state.continuation.newest and approved_reach(state.starter) is None:
         workflow = await host.workflow_named(state.workflow_name, tenant=state.tenant) or workflow
     given = successor_start(ended.workflow, state, at=host.clock.now_ms())

@@ -3,7 +3,7 @@
 Root and the user of this process are trusted. Anybody else who owns a file, may write to it, or may replace it in its
 folder decides what the process does.
 
-Above it: the readers of secrets and keys, `app.files`, `penstock doctor`. Below it: the operating system.
+Above it: the readers of secrets and keys, `app.files`, `penstock server doctor`. Below it: the operating system.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ def find_file_risk(path: Path, *, secret: bool = False) -> FileRisk | None:
     try:
         link, found = path.lstat(), path.stat()
     except (OSError, ValueError):
-        return None  # whoever reads it says so
+        return None  # the reader of the file reports it
     mode = stat.S_IMODE(found.st_mode)
     for owner in dict.fromkeys((found.st_uid, link.st_uid)):
         if owner not in (_ROOT, os.geteuid()):
@@ -51,7 +51,9 @@ def find_file_risk(path: Path, *, secret: bool = False) -> FileRisk | None:
 
 
 def find_folder_risk(path: Path) -> FileRisk | None:
-    """Return the folder above a file in which every user can replace what others own; None if there is none."""
+    """Return the folder above a file in which every user can replace the files of others; None if no folder allows
+    that.
+    """
     if os.name != "posix":
         return None
     for folder in dict.fromkeys(_list_folders(path)):

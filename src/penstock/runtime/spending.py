@@ -2,7 +2,7 @@
 
 A run is *below* the run that started it: as a child, or with a call of one of its nodes. Each request to a model is
 entered with an estimate before it is sent, in one transaction with the comparison, and corrected when its reply is
-there. So two runs at once cannot both pass a limit that has room for one turn, a request that was lost in a crash still
+there. So two runs at once cannot both pass a limit that has room for one turn. A request that was lost in a crash still
 counts, and money that was paid counts even if nobody waits for the result any more.
 
 Above it: `activities.budgets` counts, the stores keep, views show. Below it: nothing but data.

@@ -1,4 +1,4 @@
-"""What authors of workflows import in their tests: real runs with scripted activities and a clock that the test moves.
+"""The package for tests of workflows: real runs with scripted activities and a clock that the test moves.
 
     from penstock.testing import WorkflowTester, in_turn
 

@@ -153,7 +153,7 @@ class WorkflowTester:
         for _ in range(_ROUNDS_MAX):
             if not await self._activities.idle(_PATIENCE_SECONDS):
                 busy = ", ".join(sorted(self._activities.busy()))
-                raise AssertionError(f"these activities do not come to an end: {busy}; script them with NEVER")
+                raise AssertionError(f"these activities do not end: {busy}; script them with NEVER")
             await self._fire_due_timers()
             await asyncio.sleep(0)
             now = await self._positions()
@@ -161,7 +161,7 @@ class WorkflowTester:
             if quiet >= _QUIET_ROUNDS:
                 return
             before = now
-        raise AssertionError("the runs do not come to rest: does one of them go in a circle?")
+        raise AssertionError("the runs do not come to rest; check whether one of them loops")
 
     async def _fire_due_timers(self) -> None:
         """Fire the timers that are due. The driver does the same; whichever comes second finds none."""

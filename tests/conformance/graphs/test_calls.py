@@ -29,21 +29,24 @@ from penstock.runtime.ports.graphs import (
     Mutated,
 )
 from penstock.runtime.ports.platform import AuditQuery, CallRecord, Finished, ResourceRow, body_etag
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.call_records import find_call
+from penstock.runtime.tables.resources import read_resource
 from tests.conformance.graphs.worlds import World
 from tests.conformance.platform_stores import SEAL, claim, entry, run_bounded
 from tests.waiting import SECONDS_MAX, until
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[World, SqlitePlatformStore]]:
+async def opened(path: Path) -> AsyncIterator[tuple[World, SqliteDatabase]]:
     store = SqliteRunStore(path, synchronous="OFF")
     await store.open()
     try:
         world = await World(SqliteGraphStore(store.database)).create()
-        yield world, SqlitePlatformStore(store.database)
+        yield world, store.database
     finally:
         await store.close()
 
@@ -64,8 +67,8 @@ async def mutate(world: World, name: str, call: GraphCall) -> Any:
     return await world.store.mutate(world.ref, world.queries["add"], given, stamp=world.stamp(), call=call)
 
 
-async def audited(platform: SqlitePlatformStore) -> list[Any]:
-    page = await platform.audit(AuditQuery(tenant="acme", limit=100))
+async def audited(platform: SqliteDatabase) -> list[Any]:
+    page = await list_audit(platform, AuditQuery(tenant="acme", limit=100))
     return [record.entry.details for record in page.records]
 
 
@@ -78,7 +81,7 @@ def test_a_commit_has_its_audit_record_and_its_answer_in_one_transaction(tmp_pat
             assert outcome.commit is not None
             assert call.record.stored
             assert (await audited(platform))[0]["commit"] == outcome.commit.commit_id
-            stored = await platform.stored_call(claim("k1"))
+            stored = await find_call(platform, claim("k1"))
             assert isinstance(stored, Finished)
             assert stored.answer == {"commit": outcome.commit.commit_id}
 
@@ -92,7 +95,7 @@ def test_a_refused_change_leaves_no_record_and_a_lost_key_leaves_no_change(tmp_p
             refused = graph_call("k2")
             assert isinstance(await mutate(world, "ada", refused), ConstraintsViolated)
             assert not refused.record.stored
-            assert await platform.stored_call(claim("k2")) is None
+            assert await find_call(platform, claim("k2")) is None
             head = (await world.view()).commit_id
             with pytest.raises(Conflict) as lost:
                 await mutate(world, "bob", graph_call("k1"))
@@ -149,17 +152,20 @@ def test_a_graph_how_it_is_offered_and_the_record_of_the_call_are_one_transactio
                 await create(other, "taken")
             assert isinstance(await create(world.ref, "k1"), GraphExists)
             assert await store.graph(other) is None
-            assert [await platform.resource("acme", "graph", name) for name in ("people", "other")] == [None, None]
+            assert [await read_resource(platform, "acme", "graph", name) for name in ("people", "other")] == [
+                None,
+                None,
+            ]
             assert isinstance(await create(other, "k2"), GraphCreated)
-            assert await platform.resource("acme", "graph", "other") == offered(world, "other")
+            assert await read_resource(platform, "acme", "graph", "other") == offered(world, "other")
             gone = replace(graph_call("taken"), complete=None, deletes=("acme", "graph", "other"))
             with pytest.raises(Conflict):
                 await store.delete_graph(other, call=gone)
             assert await store.graph(other) is not None
-            assert await platform.resource("acme", "graph", "other") is not None
+            assert await read_resource(platform, "acme", "graph", "other") is not None
             gone = replace(graph_call("k3"), complete=None, deletes=("acme", "graph", "other"))
             assert isinstance(await store.delete_graph(other, call=gone), GraphDeleted)
-            assert await platform.resource("acme", "graph", "other") is None
+            assert await read_resource(platform, "acme", "graph", "other") is None
             assert len(await audited(platform)) == 3
 
     run_bounded(scenario())

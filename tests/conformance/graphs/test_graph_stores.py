@@ -52,7 +52,7 @@ from penstock.runtime.ports.graphs import (
     SchemaApplied,
     SchemaRefused,
 )
-from penstock.runtime.stores.rules.listings import id_cursor, number_cursor, place_cursor
+from penstock.runtime.tables.listings import id_cursor, number_cursor, place_cursor
 from tests.conformance.graphs.worlds import AT, SCHEMA, World, checked, on_every_graph_store, schema_of
 
 

@@ -2,8 +2,8 @@
 
     python -m tests.conformance.mcp_suite.oauth_client SERVER_URL
 
-It does what a person with `penstock upstream sign-in` and a workflow with a `tool_call` node do: call a tool, sign in
-when the call says that this is required, call it again. The person is a request to the address of the sign-in, which
+It does what a person with `penstock tool upstream sign-in` and a workflow with a `tool_call` node do: call a tool, sign
+in when the call says that this is required, call it again. The person is a request to the address of the sign-in, which
 the suite answers with the redirect that a browser would follow. The scenario and its context come from the environment.
 
 Above it: `oauth_suite` gives this command to the suite. Below it: the gate, the MCP executor, a real SQLite file.

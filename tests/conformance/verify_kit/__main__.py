@@ -22,8 +22,8 @@ _SECONDS_MAX = 900.0
 
 
 def _fresh() -> dict[str, Any]:
-    """The report of `penstock verify --json`."""
-    command = [sys.executable, "-m", "penstock", "verify", "--json"]
+    """The report of `penstock server verify --json`."""
+    command = [sys.executable, "-m", "penstock", "server", "verify", "--json"]
     done = subprocess.run(command, stdout=subprocess.PIPE, text=True, timeout=_SECONDS_MAX, check=False)
     found: dict[str, Any] = json.loads(done.stdout)
     if (done.returncode == 0) != found["ok"]:

@@ -1,4 +1,4 @@
-"""Servers for the kit: as `penstock verify` starts one, but in this process, so that they can be broken on purpose.
+"""Servers for the kit: as `penstock server verify` starts one, but in this process, to be broken on purpose.
 
 Above it: the tests of broken servers, `scripts/verify`. Below it: `app.serving`.
 """

@@ -13,7 +13,7 @@ import pytest
 
 from tests.fixtures.model_server import Asked, Breaks, Fails, ModelServer, Reply, Says, model_server
 from tests.live.cli.processes import Shop
-from tests.live.cli.test_terminal import at_terminal
+from tests.live.cli.terminals import at_terminal
 from tests.live.rest.servers import LiveServer, serving
 from tests.scenarios.agents import FIND, agent
 from tests.waiting import SECONDS_MAX, wait_until
@@ -120,7 +120,7 @@ def test_ctrl_c_cancels_the_answer_and_keeps_the_session(place: Place) -> None:
         terminal.expect("cancelled\r\n> ")
         wait_until(model.left.is_set)
         terminal.type("Erase it.\n")
-        terminal.expect("workflow:erase_order waits for approval: penstock draft approve ")
+        terminal.expect("workflow:erase_order waits for approval: penstock approval approve ")
         terminal.process.send_signal(signal.SIGINT)
         terminal.expect("cancelled\r\n> ")
         terminal.type("Hello?\n")

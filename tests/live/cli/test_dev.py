@@ -121,7 +121,7 @@ def test_a_changed_workflow_is_a_new_version_and_running_runs_stay_with_theirs(p
         start(server, "before")
         read_until(server.process, "answer it:")
         save(file, "document: one", "document: two")
-        assert "1 run under way stays with its version" in read_until(server.process, "↻ saying 1.0.0")
+        assert "1 run in progress stays with its version" in read_until(server.process, "↻ saying 1.0.0")
         start(server, "after")
         read_until(server.process, "answer it:")
         assert complete(server, "before") == {"document": "one", "steps": "one"}

@@ -106,7 +106,7 @@ def test_an_evaluation_that_is_left_with_ctrl_c_says_how_to_go_on(shop: Shop, se
         read_until(process, "[1/4]")
         wait_until(lambda: len(server.asked) == 2)
         process.send_signal(signal.SIGINT)
-        told_last = read_until(process, "goes on with --id")
+        told_last = read_until(process, "To continue, repeat the command with --id")
         assert process.wait() == 130
     assert "--id left" in told_last
     assert evaluated(shop, "--id", "left")["passed"] == 4

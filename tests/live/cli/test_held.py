@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.cli.terminal.exits import STILL_WAITING
@@ -52,7 +52,7 @@ def test_a_command_whose_call_is_held_names_the_draft_and_what_to_do(
     listed = server.call("GET", "drafts?status=open&limit=500")["items"]
     [draft] = [item["id"] for item in listed if item["id"] in shown.stderr]
     assert f"{operation} is held" in shown.stderr
-    assert f"penstock draft approve {draft}" in shown.stderr
+    assert f"penstock approval approve {draft}" in shown.stderr
     told = runner.invoke(app, [*words, "--json"], obj=0.0)
     assert told.exit_code == STILL_WAITING, told.output
     assert json.loads(told.stdout)["held"]["operation"] == operation

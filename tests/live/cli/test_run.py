@@ -120,7 +120,7 @@ def test_a_detached_run_is_started_and_left_to_a_worker(shop: Shop) -> None:
     assert finished.returncode == 3
     assert "run r1 is started" in finished.stdout
     assert "penstock runs watch r1 --db penstock.db" in finished.stdout
-    assert "no worker is running; start  penstock worker --db penstock.db" in finished.stdout
+    assert "no worker is running; start  penstock server worker --db penstock.db" in finished.stdout
     assert shop.json("runs", "show", "r1")["status"] == "waiting_activity"
 
 
@@ -165,10 +165,10 @@ def test_ctrl_c_leaves_a_run_that_can_be_taken_up_again(shop: Shop) -> None:
             process.send_signal(signal.SIGINT)
             output, _ = process.communicate(timeout=SECONDS_MAX)
         assert process.returncode == 130, output
-    assert "left · the run is safe in penstock.db and goes on where it was" in output
+    assert "left · the run is safe in penstock.db and continues where it was" in output
     again = f"penstock runs watch r1 --db penstock.db --steps {STEPS} --perform"
     assert f"  go on here         {again}" in output
-    assert f"  in the background  penstock worker --db penstock.db --steps {STEPS}" in output
+    assert f"  in the background  penstock server worker --db penstock.db --steps {STEPS}" in output
     assert "Traceback" not in output
     with shop.start(*again.split()[1:]) as process:
         with gate.reached():
@@ -187,7 +187,7 @@ def test_a_killed_run_is_finished_by_a_worker(shop: Shop) -> None:
         process.kill()
         process.wait(timeout=SECONDS_MAX)
     assert shop.json("runs", "show", "r1")["status"] == "waiting_activity"
-    with shop.start("worker", "--steps", str(STEPS)) as worker:
+    with shop.start("server", "worker", "--steps", str(STEPS)) as worker:
         with gate.reached():
             pass
         watched = shop.run("runs", "watch", "r1")

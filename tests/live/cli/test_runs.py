@@ -131,7 +131,7 @@ def test_a_run_is_found_by_the_beginning_of_its_id(shop: Shop) -> None:
     assert several.returncode == 2
     assert "several runs begin with ab: " in several.stderr
     unknown = shop.json("runs", "show", "zzz", code=4)["error"]
-    assert (unknown["code"], "there is no execution zzz" in unknown["message"]) == ("EXECUTION_NOT_FOUND", True)
+    assert (unknown["code"], "there is no run zzz" in unknown["message"]) == ("EXECUTION_NOT_FOUND", True)
 
 
 def test_looking_does_not_make_a_database(shop: Shop) -> None:
@@ -302,7 +302,7 @@ def test_an_activity_in_doubt_waits_for_a_decision_to_retry(shop: Shop) -> None:
     with shop.start(*command, "--run-id", "r1") as process, gate.reached():
         process.kill()
         process.wait(timeout=SECONDS_MAX)
-    with shop.start("worker", "--steps", str(STEPS)) as worker:
+    with shop.start("server", "worker", "--steps", str(STEPS)) as worker:
         read_until(worker, "activity_in_doubt")
         told = shop.json("runs", "show", "r1")
         assert told["status"] == "waiting_decision"
@@ -353,7 +353,10 @@ def test_a_signal_to_a_run_at_work_does_not_begin_its_work_twice(shop: Shop) -> 
     gate = shop.gate()
     given = json.dumps({"gate": str(gate.path)})
     assert shop.run("run", "gated.yaml", "--input", given, "--run-id", "r1", "--detach").returncode == 3
-    with shop.start("worker", "--steps", str(STEPS), "-v") as one, shop.start("worker", "--steps", str(STEPS)):
+    with (
+        shop.start("server", "worker", "--steps", str(STEPS), "-v") as one,
+        shop.start("server", "worker", "--steps", str(STEPS)),
+    ):
         with gate.reached():
             assert shop.json("runs", "signal", "r1", "hello")["execution_id"] == "r1"
             assert shop.json("runs", "show", "r1")["status"] == "waiting_activity"
@@ -398,9 +401,8 @@ def test_a_run_is_changed_as_the_user_of_the_machine_whatever_the_command_claims
     assert (answer["answeredBy"], answer["note"]) == (ME, "ceo")
 
 
-def test_executions_are_runs_under_another_name(shop: Shop) -> None:
+def test_the_words_of_the_wire_lead_to_runs(shop: Shop) -> None:
     waiting(shop)
     assert shop.json("execution", "status", "r1") == shop.json("runs", "show", "r1")
     assert shop.json("execution", "list") == shop.json("runs", "list")
-    assert "Look at runs and change them" in shop.run("execution", "--help").stdout
-    assert " execution " not in shop.run("--help").stdout
+    assert "is now `penstock runs show`" in shop.run("execution", "status", "r1").stderr

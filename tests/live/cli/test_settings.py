@@ -1,4 +1,4 @@
-"""`penstock run` and `penstock worker` with settings: models, secrets, steps and the database come from a file."""
+"""`penstock run` and `penstock server worker` take models, secrets, steps and the database from a file."""
 
 import json
 import signal
@@ -31,7 +31,7 @@ def test_a_run_takes_database_and_steps_from_a_named_file(shop: Shop) -> None:
     assert ran["status"] == "completed"
     assert (shop.folder / "etc" / "runs.db").exists()
     waiting = shop.run("run", "greet.yaml", "--input", '{"name": "x"}', "--config", "etc/shop.yaml", "--detach")
-    assert "penstock worker --config etc/shop.yaml --db etc/runs.db" in waiting.stdout
+    assert "penstock server worker --config etc/shop.yaml --db etc/runs.db" in waiting.stdout
 
 
 def test_mistaken_settings_keep_a_run_from_starting(shop: Shop) -> None:
@@ -56,7 +56,7 @@ def test_a_worker_is_told_everything_by_its_settings(shop: Shop) -> None:
     )
     given = ("--input", '{"name": "x"}', "--run-id", "r1", "--detach")
     assert shop.run("run", "flows/greet.yaml", *given).returncode == 3
-    with shop.start("worker") as worker:
+    with shop.start("server", "worker") as worker:
         started = json.loads(read_until(worker, "worker_started"))
         assert (started["database"], started["steps"]) == ("runs.db", [str(STEPS)])
         read_until(worker, "run_completed")

@@ -1,79 +1,9 @@
 """The command line at a terminal: the live view, questions asked on the spot, and Ctrl-C."""
 
 import os
-import pty
-import re
-import select
-import subprocess
-import time
-from collections.abc import Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
 
 from tests.live.cli.processes import APPROVE, GREET, STEPS, Shop
-from tests.waiting import SECONDS_MAX
-
-ESCAPES = re.compile(r"\x1b\[[0-9;?]*[a-zA-Z]")
-
-
-@dataclass
-class Terminal:
-    """A process with a terminal of its own."""
-
-    process: subprocess.Popen[bytes]
-    master: int
-    seen: str = ""
-    position: int = field(default=0)
-
-    def expect(self, text: str) -> str:
-        """Wait until the process has shown a text, after what was expected before."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while (found := self.seen.find(text, self.position)) < 0:
-            assert self._read(deadline), f"{text!r} was not shown:\n{self.seen[self.position :]}"
-        shown, self.position = self.seen[self.position : found], found + len(text)
-        return shown
-
-    def _read(self, deadline: float) -> bool:
-        ready, _, _ = select.select([self.master], [], [], max(deadline - time.monotonic(), 0))
-        try:
-            data = os.read(self.master, 65536) if ready else b""
-        except OSError:  # the other side is closed
-            data = b""
-        self.seen += ESCAPES.sub("", data.decode(errors="replace"))
-        return bool(data)
-
-    def type(self, text: str) -> None:
-        os.write(self.master, text.encode())
-
-    def end(self) -> int:
-        """Read to the end and give the exit code."""
-        deadline = time.monotonic() + SECONDS_MAX
-        while self._read(deadline):
-            pass
-        return self.process.wait(timeout=SECONDS_MAX)
-
-
-@contextmanager
-def at_terminal(shop: Shop, *arguments: str) -> Iterator[Terminal]:
-    master, slave = pty.openpty()
-    environment = {**shop.environment(), "TERM": "xterm", "LINES": "40", "COLUMNS": "120"}
-    process = subprocess.Popen(
-        shop.command(*arguments),
-        cwd=shop.folder,
-        env=environment,
-        stdin=slave,
-        stdout=slave,
-        stderr=slave,
-        start_new_session=True,
-        preexec_fn=None,
-    )
-    os.close(slave)
-    try:
-        yield Terminal(process, master)
-    finally:
-        process.kill()
-        process.wait(timeout=SECONDS_MAX)
-        os.close(master)
+from tests.live.cli.terminals import at_terminal
 
 
 def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -> None:
@@ -157,17 +87,17 @@ def test_top_shows_what_lives_and_goes_where_the_keys_of_the_console_go(shop: Sh
         given = ("--steps", str(STEPS), "--input", '{"name": "you"}')
         shop.run("run", "approve.yaml", *given, "--run-id", run, "--db", "penstock.db", "--detach")
     with at_terminal(shop, "top", "--db", "penstock.db", "--interval", "60") as terminal:
-        terminal.expect("penstock top  home")
+        terminal.expect("penstock runs top  home")
         terminal.expect("2 waiting input")
         terminal.expect("next: penstock runs answer r2 --db penstock.db")
         terminal.type("j")
         terminal.expect("next: penstock runs answer r1 --db penstock.db")
         terminal.type("gr")
-        terminal.expect("penstock top  runs")
+        terminal.expect("penstock runs top  runs")
         terminal.type("?")
         terminal.expect("search: words, then Return")
         terminal.type("q")  # closes the keys, and not the view
-        terminal.expect("penstock top  runs")
+        terminal.expect("penstock runs top  runs")
         terminal.type("/q r1\x7f\x7f\x7f\x7fr1\r")
         terminal.expect("/r1")
         terminal.expect("1 waiting input")
@@ -175,7 +105,7 @@ def test_top_shows_what_lives_and_goes_where_the_keys_of_the_console_go(shop: Sh
         terminal.expect("2 waiting input")
         terminal.type("q")
         assert terminal.end() == 0
-    one = shop.json("top", "--db", "penstock.db")
+    one = shop.json("runs", "top", "--db", "penstock.db")
     assert (one["queues"], one["counters"]) == ({"waiting_input": 2}, None)
-    refused = shop.run("top", "--db", "penstock.db")
+    refused = shop.run("runs", "top", "--db", "penstock.db")
     assert (refused.returncode, "needs a terminal" in refused.stderr) == (2, True)

@@ -1,4 +1,4 @@
-"""`penstock worker`: performs until it is told to stop, and stops with manners."""
+"""`penstock server worker`: performs until it is told to stop, and stops with manners."""
 
 import asyncio
 import json
@@ -23,9 +23,9 @@ def gated(shop: Shop, run_id: str) -> None:
 def test_a_worker_performs_detached_runs_and_logs_what_happens(shop: Shop) -> None:
     shop.write("greet.yaml", GREET)
     assert shop.run("run", "greet.yaml", "--input", '{"name": "x"}', "--run-id", "r1", "--detach").returncode == 3
-    with shop.start("worker", "--steps", str(STEPS)) as worker:
-        banner = read_until(worker, "penstock worker")
-        assert f"penstock.db · steps from {STEPS} · Ctrl-C stops it" in banner
+    with shop.start("server", "worker", "--steps", str(STEPS)) as worker:
+        banner = read_until(worker, "penstock server worker")
+        assert f"penstock.db · uvloop · steps from {STEPS} · Ctrl-C stops it" in banner
         read_until(worker, "info run_completed run_id=r1 workflow=greet")
         # A run that is started later is found, too.
         given = ("--input", '{"name": "y"}', "--run-id", "r2", "--detach")
@@ -49,7 +49,7 @@ def test_a_stopped_worker_lets_its_activities_finish_and_begins_nothing_new(shop
     shop.write("gated.yaml", text)
     given = json.dumps({"gate": str(gate.path)})
     assert shop.run("run", "gated.yaml", "--input", given, "--run-id", "r1", "--detach").returncode == 3
-    with shop.start("worker", "--steps", str(STEPS), "--grace", "60") as worker:
+    with shop.start("server", "worker", "--steps", str(STEPS), "--grace", "60") as worker:
         with gate.reached():
             worker.send_signal(signal.SIGTERM)
             read_until(worker, "worker_stopping")
@@ -68,7 +68,7 @@ def test_a_stopped_worker_lets_its_activities_finish_and_begins_nothing_new(shop
 def test_what_does_not_finish_within_the_grace_time_is_left_for_the_next_worker(shop: Shop) -> None:
     gate = shop.gate()
     gated(shop, "r1")
-    with shop.start("worker", "--steps", str(STEPS), "--grace", "0", "--json") as worker, gate.reached():
+    with shop.start("server", "worker", "--steps", str(STEPS), "--grace", "0", "--json") as worker, gate.reached():
         worker.send_signal(signal.SIGTERM)
         output, _ = worker.communicate(timeout=SECONDS_MAX)
     assert worker.returncode == 0, output
@@ -77,7 +77,7 @@ def test_what_does_not_finish_within_the_grace_time_is_left_for_the_next_worker(
     assert lines[0]["event"] == "worker_started"
     assert lines[-1]["event"] == "worker_stopped"
     assert lines[-1]["left_for_the_next_worker"] == 1
-    with shop.start("worker", "--steps", str(STEPS)) as worker:
+    with shop.start("server", "worker", "--steps", str(STEPS)) as worker:
         with gate.reached():
             pass
         read_until(worker, "run_completed run_id=r1")
@@ -86,14 +86,14 @@ def test_what_does_not_finish_within_the_grace_time_is_left_for_the_next_worker(
 def test_a_worker_makes_workflows_known_and_says_which_are_missing(shop: Shop) -> None:
     (shop.folder / "flows").mkdir()
     (shop.folder / "flows" / "greet.yaml").write_text(GREET)
-    with shop.start("worker", "--workflows", "flows", "--json") as worker:
+    with shop.start("server", "worker", "--workflows", "flows", "--json") as worker:
         started = read_until(worker, "worker_started").splitlines()[-1]
         assert json.loads(started)["database"] == "penstock.db"
         known = json.loads(read_until(worker, "workflow_known"))
         assert (known["workflow"], known["version"]) == ("greet", "1.2.0")
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=SECONDS_MAX)
-    missing = shop.run("worker", "--workflows", "nowhere.yaml")
+    missing = shop.run("server", "worker", "--workflows", "nowhere.yaml")
     assert (missing.returncode, "nowhere.yaml: No such file" in missing.stderr) == (2, True)
 
 
@@ -110,7 +110,7 @@ def test_what_a_worker_loads_and_starts_by_the_clock_passes_its_gate(shop: Shop)
 
     asyncio.run(overdue())
     (shop.folder / "flows" / "timed.json").write_text(json.dumps({**timed, "title": "Changed"}))
-    with shop.start("worker", "--workflows", "flows") as worker:
+    with shop.start("server", "worker", "--workflows", "flows") as worker:
         read_until(worker, 'run_completed run_id="often@')
         worker.send_signal(signal.SIGTERM)
         worker.communicate(timeout=SECONDS_MAX)

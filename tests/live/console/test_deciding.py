@@ -151,7 +151,7 @@ def test_somebody_who_may_not_decide_has_no_buttons_and_is_told_who_does(server:
     assert 'value="approve"' in get(server, path, ana).body.decode()
     assert 'value="approve"' not in get(server, path, bo).body.decode()
     told = words(server, path, bo, "asked")
-    assert "You are not among those who decide about it." in told
+    assert "You are not one of its approvers." in told
     assert "Who decides: group approvers" in told
 
 

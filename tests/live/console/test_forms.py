@@ -85,7 +85,7 @@ def test_a_schedule_is_made_looked_at_changed_and_deleted(server: LiveServer, br
     write(browser, "#timezone", "Europe/Berlin")
     browser.type_into("[name='field.to/0']", "ada")
     browser.press("button.main[value=save]")
-    assert "is no cron expression" in text_of(browser, "#cron-wrong")
+    assert "is not a cron expression" in text_of(browser, "#cron-wrong")
     written = [value_of(browser, name) for name in ("#schedule_id", "#cron", "#timezone", "[name='field.to/0']")]
     assert written == [schedule_id, "61 3 * * 1", "Europe/Berlin", "ada"]
 

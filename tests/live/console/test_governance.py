@@ -56,7 +56,7 @@ def test_what_changed_meanwhile_is_not_approved_and_the_page_says_so(
     other = held(server, world, "C-8")
     server.call("PUT", "workflows/erase_customer", {"document": document})
     browser.open(f"{server.url}/console/approvals/{other}")
-    assert "This has changed since it was asked for" in text_of(browser, ".box")
+    assert "This has changed since the request" in text_of(browser, ".box")
     browser.evaluate("document.querySelector('[name=digest]').value = '0'.repeat(64)")
     browser.type_into("#note", "kept")
     browser.press("button[value=approve]")
@@ -82,7 +82,7 @@ def test_a_queue_is_of_those_who_may_decide_and_others_are_told_why_they_may_not
     clerk = cookie_of(server, world.clerk)
     theirs = get(server, "/console/approvals", clerk).body.decode()
     assert draft_id not in theirs
-    assert "waits for you" in theirs
+    assert "Nothing needs you" in theirs
     assert draft_id in get(server, "/console/approvals?status=open", clerk).body.decode()
     page = get(server, f"/console/approvals/{draft_id}", clerk).body.decode()
     assert "You cannot decide this: your key or account lacks the scope for it" in page
@@ -105,7 +105,7 @@ def test_a_call_is_explained_with_the_policies_that_decided(server: LiveServer, 
     assert "<code>ask</code>" in shown
     assert "2 of approvers" in shown
     watched = get(server, "/console/policies/explain?action=erase_customer", cookie).body.decode()
-    assert "would have decided otherwise" in watched
+    assert "would have decided differently" in watched
     missing = get(server, "/console/policies/explain?action=nothing_like_it", cookie)
     assert (missing.status, b"ACTION_NOT_FOUND" in missing.body) == (422, True)
     wrong = get(server, "/console/policies/explain?action=breaks&arguments=%5B1%5D&who=", cookie)
@@ -161,7 +161,7 @@ def test_an_empty_list_a_filter_without_matches_and_a_closed_page_look_different
     server: LiveServer, world: World, cookie: str
 ) -> None:
     assert b"No record matches" in get(server, "/console/audit?operation=nothing", cookie).body
-    assert b"nothing older" in get(server, "/console/audit?cursor=1", cookie).body
+    assert b"No older records" in get(server, "/console/audit?cursor=1", cookie).body
     wrong = get(server, "/console/audit?since=yesterday", cookie)
     assert (wrong.status, b"since" in wrong.body) == (422, True)
     clerk = cookie_of(server, world.clerk)
@@ -224,7 +224,7 @@ def test_a_merge_is_reviewed_waits_for_approval_and_conflicts_are_shown_first(
     assert "PRECONDITION_FAILED" in text_of(browser, "main [role=alert]")
     browser.type_into("#message", "looked at it")
     browser.press("form.ask button.main")
-    assert heading(browser) == "It waits for approval"
+    assert heading(browser) == "Waiting for approval"
     browser.press("main p:last-of-type a")
     assert "What it would change" in text_of(browser, "main")
     browser.press("button[value=approve]")

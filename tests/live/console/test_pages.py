@@ -50,7 +50,7 @@ def test_a_form_made_from_a_schema_keeps_what_was_written_and_starts_one_run(
     browser.evaluate("document.querySelector('form.wide').noValidate = true")
     browser.press("button.main[value=start]")
     assert "must be >= 1" in text_of(browser, "[id='field.amount-wrong']")
-    assert "needed" in text_of(browser, "[id='field.item-wrong']")
+    assert text_of(browser, "[id='field.item-wrong']") == "this field is required"
     kept = "[...document.querySelectorAll('[name^=\"field.\"]')].map(item => [item.name, item.value])"
     written = dict(browser.evaluate(kept))
     assert written["field.address/city"] == "Cologne"
@@ -134,7 +134,7 @@ def test_a_tool_is_accepted_as_it_was_read_and_a_change_is_shown_word_by_word(
     browser.open(page)
     browser.evaluate("document.querySelector('#tool-search [name=reason]').required = false")
     browser.press("#tool-search button[value=refuse]")
-    assert "Say why" in text_of(browser, "#reason-wrong")
+    assert "Give a reason" in text_of(browser, "#reason-wrong")
     browser.type_into("#tool-search [name=reason]", f"It sends things away. {HOSTILE}")
     browser.press("#tool-search button[value=refuse]")
     assert "refused" in text_of(browser, "#tool-search .status")
@@ -166,7 +166,7 @@ def test_a_backup_is_made_without_script_and_is_listed_and_a_folder_that_is_gone
     folder.rename(folder.with_name("away"))
     browser.press("button[value=backup]")
     assert "BACKUP_FOLDER_UNAVAILABLE" in text_of(browser, "main [role=alert]")
-    assert "This cannot be shown" in text_of(browser, "#backups ~ .wrong")
+    assert "Cannot show this" in text_of(browser, "#backups ~ .wrong")
     folder.with_name("away").rename(folder)
 
 
@@ -362,3 +362,10 @@ def test_what_a_visitor_may_not_see_is_said_to_be_closed_and_what_is_missing_is_
     ):
         answer = owner.get(page)
         assert (page, answer.status, b"<h1>Not found</h1>" in answer.body) == (page, 404, True)
+    # Neither of these refusals has a hint of its own.
+    for page, hint in (
+        ("/runs/none/values/nothing", b"<p>Open the page again.</p>"),
+        ("/runs/none/records/x", b"<p>Open the history of the run, and choose a record.</p>"),
+    ):
+        answer = owner.get(page)
+        assert (page, answer.status, hint in answer.body) == (page, 404, True)

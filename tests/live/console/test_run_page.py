@@ -179,7 +179,8 @@ def test_every_node_of_a_large_workflow_is_listed_in_a_window_with_an_address(se
     assert 'href="/console/workflows/wide?nodes_from=200#node-n00199"' in first  # the way on from the last one
     assert 'rel="prev"' not in first
     assert (
-        "There are only 10000 nodes." in get(server, "/console/workflows/wide?nodes_from=20000", cookie).body.decode()
+        "The workflow has only 10000 nodes."
+        in get(server, "/console/workflows/wide?nodes_from=20000", cookie).body.decode()
     )
     assert "Nodes 1 to 200 of 10000." in get(server, "/console/workflows/wide?nodes_from=x", cookie).body.decode()
 

@@ -216,7 +216,7 @@ def test_what_comes_back_counts_once_and_only_in_the_browser_that_left(server: L
     browser, thief = Browser(server), Browser(server)
     back = browser.at_issuer()
     refused = thief.get(back)
-    assert (refused.status, "has not begun" in problem(refused)) == (403, True)
+    assert (refused.status, "did not start the sign-in" in problem(refused)) == (403, True)
     own = thief.at_issuer()
     mixed = back.replace(parse_qs(urlsplit(back).query)["state"][0], parse_qs(urlsplit(own).query)["state"][0])
     assert "gave no tokens" in problem(thief.get(mixed))  # the verifier of another browser
@@ -224,7 +224,7 @@ def test_what_comes_back_counts_once_and_only_in_the_browser_that_left(server: L
     assert "`state`" in problem(thief.get(back))
     assert not thief.is_in()
     assert browser.get(back.replace("code-", "code-0")).status == 403
-    assert "has not begun" in problem(browser.get(back))
+    assert "did not start the sign-in" in problem(browser.get(back))
 
 
 @pytest.mark.parametrize(

@@ -8,12 +8,12 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.cli.project.init import create_project
 from tests.live.cli.processes import Shop
-from tests.live.cli.test_terminal import at_terminal
+from tests.live.cli.terminals import at_terminal
 from tests.live.mcp.workflows import ALL
 from tests.live.rest.servers import LiveServer
 from tests.live.test_command_line import Place

@@ -38,7 +38,7 @@ async def test_who_waits_gets_the_handle_and_the_execution_is_there_afterwards(t
             stopping = asyncio.ensure_future(asyncio.to_thread(server.stop))
             result = await asyncio.wait_for(calling, SECONDS_MAX)
             assert await stopping == 0
-            assert "goes on" in text_of(result)
+            assert "continues" in text_of(result)
             async with asyncio.timeout(SECONDS_MAX):
                 assert "result" in [message async for message in messages][-1]
             server.start()

@@ -6,10 +6,11 @@ import subprocess
 import sys
 from pathlib import Path
 
+import pytest
 import uvloop
 
 import penstock
-from penstock.app.event_loop import tuned_collector
+from penstock.app.event_loop import loop_name, run, server_loop, tuned_collector
 from penstock.base import limits
 from tests.waiting import SECONDS_MAX
 
@@ -55,3 +56,17 @@ async def main():
 asyncio.run(main())
 """
     subprocess.run([sys.executable, "-c", program], cwd=tmp_path, check=True, timeout=SECONDS_MAX)
+
+
+def test_the_running_loop_is_named() -> None:
+    async def name() -> str:
+        return loop_name()
+
+    assert run(name()) == "uvloop"
+    assert run(name(), uvloop=False) == "asyncio"
+
+
+def test_a_server_uses_the_loop_of_python_where_uvloop_is_not_installed(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert server_loop() is uvloop.new_event_loop
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    assert server_loop() is asyncio.new_event_loop

@@ -13,6 +13,9 @@ from penstock.base.json import JsonObject
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery, DeliveryRow
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.call_records import append_audit
+from penstock.runtime.tables.deliveries import add_deliveries, list_deliveries
 
 NOW = 1_767_225_600_000
 DAY = 24 * 60 * 60 * 1000
@@ -32,13 +35,13 @@ async def fill(gate: Gate) -> None:
             created_at=at,
             updated_at=at,
         )
-        await platform.add_deliveries([row])
+        await add_deliveries(platform, [row])
     for tenant in ("default", "acme"):
         for age in reversed(range(10)):
             entry = AuditEntry(
                 at=NOW - age * DAY, tenant=tenant, principal="p", surface="sdk", operation="x.y", outcome="allowed"
             )
-            await platform.append_audit([entry], seal=seal_with(gate.services.pepper))
+            await append_audit(platform, [entry], seal=seal_with(gate.services.pepper))
 
 
 def test_old_deliveries_and_audit_records_go_and_the_rest_stays(tmp_path: Path) -> None:
@@ -51,12 +54,12 @@ def test_old_deliveries_and_audit_records_go_and_the_rest_stays(tmp_path: Path) 
             await fill(gate)
             platform = gate.services.platform
             await apply_retention(gate, Retention(audit_ms=None, deliveries_ms=None))
-            assert len((await platform.deliveries("default", limit=50)).rows) == 10
+            assert len((await list_deliveries(platform, "default", limit=50)).rows) == 10
             await apply_retention(gate, Retention(audit_ms=4 * DAY, deliveries_ms=2 * DAY))
-            kept = {row.delivery_id for row in (await platform.deliveries("default", limit=50)).rows}
+            kept = {row.delivery_id for row in (await list_deliveries(platform, "default", limit=50)).rows}
             assert kept == {"dlv_0", "dlv_1", "dlv_2", "dlv_9"}
             for tenant in ("default", "acme"):
-                page = await platform.audit(AuditQuery(tenant=tenant, limit=50))
+                page = await list_audit(platform, AuditQuery(tenant=tenant, limit=50))
                 assert [(NOW - record.entry.at) // DAY for record in page.records] == [0, 0, 1, 2, 3, 4]
 
     asyncio.run(body())

@@ -23,6 +23,10 @@ from penstock.operations.gate.pipeline import Gate
 from penstock.operations.permissions.console_sessions import SessionRecord, session_row
 from penstock.runtime.ports.memory import MemoryEntry, MemoryRoom, MemorySpace
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord, DeliveryRow, IdempotencyClaim
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.call_records import append_audit, record_call
+from penstock.runtime.tables.deliveries import add_deliveries, list_deliveries
+from penstock.runtime.tables.resources import put_resource
 from tests.waiting import SECONDS_MAX
 
 pytestmark = pytest.mark.anyio
@@ -108,11 +112,11 @@ async def test_a_delivery_that_cannot_be_deleted_holds_up_no_other(tmp_path: Pat
                 created_at=NOW,
                 updated_at=NOW,
             )
-            await platform.add_deliveries([row])
+            await add_deliveries(platform, [row])
         keep(tmp_path, "deliveries", "OLD.delivery_id = 'd2'")
         clock.advance(3 * DAY)
         await apply_retention(gate, Retention(deliveries_ms=DAY))
-        assert [row.delivery_id for row in (await platform.deliveries("default", limit=9)).rows] == ["d2"]
+        assert [row.delivery_id for row in (await list_deliveries(platform, "default", limit=9)).rows] == ["d2"]
         assert "deliveries" in await told(gate)
 
 
@@ -124,13 +128,13 @@ async def test_an_audit_record_that_cannot_be_deleted_holds_up_no_other(tmp_path
                 entry = AuditEntry(
                     at=NOW, tenant=tenant, principal="p", surface="sdk", operation="x.y", outcome="allowed"
                 )
-                await platform.append_audit([entry], seal=seal_with(gate.services.pepper))
+                await append_audit(platform, [entry], seal=seal_with(gate.services.pepper))
         keep(tmp_path, "audit", "OLD.tenant = 'acme' AND OLD.seq = 2")
         clock.advance(3 * DAY)
         await apply_retention(gate, Retention(audit_ms=DAY))
         for tenant, left in (("acme", [2]), ("default", [])):
             query = AuditQuery(tenant=tenant, operation="x.y", oldest_first=True, limit=50)
-            assert [record.seq for record in (await platform.audit(query)).records] in (left, [*left, 6])
+            assert [record.seq for record in (await list_audit(platform, query)).records] in (left, [*left, 6])
         assert "acme" in await told(gate)
 
 
@@ -187,7 +191,7 @@ async def test_an_answer_that_cannot_be_deleted_holds_up_no_other(tmp_path: Path
                 in_flight_until=NOW + 1,
                 keep_until=NOW + 1,
             )
-            await gate.services.platform.record_call(CallRecord(claim=claim, answer={"value": number}))
+            await record_call(gate.services.platform, CallRecord(claim=claim, answer={"value": number}))
         keep(tmp_path, "calls", "OLD.key = 'k2'")
         clock.advance(3 * DAY)
         await Sweeps(gate, Retention()).sweep_all()
@@ -217,7 +221,7 @@ async def test_a_session_of_the_console_that_cannot_be_deleted_holds_up_no_other
         for number in range(3):
             record = SessionRecord(principal=owner.id, name="owner", began_ms=NOW, used_ms=NOW)
             row = session_row(owner.tenant, f"s{number}", record, owner.id)
-            await gate.services.platform.put_resource(row, expected_etag=None)
+            await put_resource(gate.services.platform, row, expected_etag=None)
         keep(tmp_path, "resources", "OLD.resource_id = 's0'")
         clock.advance(90 * DAY)
         status = RetentionStatus()

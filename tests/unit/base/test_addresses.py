@@ -121,8 +121,8 @@ def test_an_address_without_variables_is_only_itself() -> None:
 @pytest.mark.parametrize(
     ("text", "problem"),
     [
-        ("notes://{day-name}", "no variable"),
-        ("notes://{}", "no variable"),
+        ("notes://{day-name}", "is not a variable"),
+        ("notes://{}", "is not a variable"),
         ("notes://{a}/{a}", "twice"),
         ("notes://{a}{b}", "slash"),
         ("notes://{a}-{b}", "slash"),

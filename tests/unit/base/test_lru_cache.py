@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 from penstock.base.lru_cache import CurrentValues, LruCache
 
 
@@ -26,7 +28,8 @@ def test_a_change_of_the_store_drops_what_was_read_before() -> None:
     assert after.get("a") is None
 
 
-def test_nothing_is_kept_of_a_store_that_cannot_tell_when_it_changes() -> None:
-    values: CurrentValues[str, int] = CurrentValues(lambda: None, 10)
+def test_nothing_is_kept_while_the_store_gives_a_new_mark_at_every_question() -> None:
+    marks = count(-1, -1)
+    values: CurrentValues[str, int] = CurrentValues(lambda: next(marks), 10)
     values.at_hand().put("a", 1)
     assert values.at_hand().get("a") is None

@@ -15,48 +15,48 @@ from types import UnionType
 from typing import Annotated, Any, Final, Literal, Union, get_args, get_origin, get_type_hints
 
 import pytest
-import typer
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 
 DATABASE, NO_SERVER = ("--db", "garbage.db"), ("--server", "http://127.0.0.1:9")
 FAILING: Final[dict[str, tuple[str, ...]]] = {
     "validate": ("missing.yaml",),
-    "graph": ("missing.yaml",),
-    "diff": ("missing.yaml", "broken.yaml"),
-    "simulate": ("broken.yaml",),
+    "workflow draw": ("missing.yaml",),
+    "workflow diff": ("missing.yaml", "broken.yaml"),
+    "workflow simulate": ("broken.yaml",),
+    "workflow json-schema": ("--nope",),
     "test": ("broken.yaml",),
-    "sign": ("broken.yaml", "--key", "missing.pem"),
-    "verify-signature": ("broken.yaml", "--trusted", "missing.pem"),
-    "schema check": ("missing.pg",),
-    "query validate": ("broken.yaml",),
-    "query format": ("missing.gq",),
-    "query test": ("missing.yaml",),
-    "import openapi": ("missing.yaml",),
+    "workflow sign": ("broken.yaml", "--key", "missing.pem"),
+    "workflow verify-signature": ("broken.yaml", "--trusted", "missing.pem"),
+    "graph schema check": ("missing.pg",),
+    "graph query validate": ("broken.yaml",),
+    "graph query format": ("missing.gq",),
+    "graph query test": ("missing.yaml",),
+    "tool import openapi": ("missing.yaml",),
     "init": ("garbage.db",),
     "config show": ("--config", "broken.yaml"),
     "config validate": ("--config", "missing.yaml"),
     "config schema": ("--nope",),
-    "verify": ("--url", "http://127.0.0.1:9", "--key", "k"),
-    "profile list": ("--nope",),
-    "profile add": ("x", "--server", "no address"),
-    "profile remove": ("nobody",),
-    "profile use": ("nobody",),
-    "coverage": ("--nope",),
+    "server verify": ("--url", "http://127.0.0.1:9", "--key", "k"),
+    "config profile list": ("--nope",),
+    "config profile add": ("x", "--server", "no address"),
+    "config profile remove": ("nobody",),
+    "config profile use": ("nobody",),
     "policy check": ("missing.cedar",),
     "policy test": ("missing.yaml",),
     "policy diff": ("missing", "garbage.db", "missing.yaml"),
     "serve": ("--config", "missing.yaml"),
     "dev": ("--config", "missing.yaml"),
-    "worker": DATABASE,
-    "top": DATABASE,
+    "server backup": ("copy.db", *DATABASE),
+    "server worker": DATABASE,
+    "runs top": DATABASE,
     # These start a server of their own, which takes seconds to fail in another process.
     "mcp doctor": ("--server", "nobody"),
     "mcp tools": ("--server", "nobody"),
     "mcp call": ("--server", "nobody", "x"),
 }
-REPORTS: Final = {"check", "doctor", "mcp doctor"}
+REPORTS: Final = {"server check", "server doctor", "mcp doctor"}
 """What these print is what they found; it goes to stdout, whether all is well or not."""
 
 
@@ -68,7 +68,7 @@ def walk(command: Any, path: tuple[str, ...] = ()) -> Iterator[tuple[str, Any]]:
         yield " ".join(path), command
 
 
-COMMANDS: Final = dict(walk(typer.main.get_command(app)))
+COMMANDS: Final = dict(walk(app))
 
 
 @pytest.fixture(autouse=True)
@@ -144,7 +144,7 @@ def choices_in(annotation: Any) -> tuple[str, ...]:
 def choices() -> Iterator[tuple[str, str, str, tuple[str, ...]]]:
     """Every command, option of it and variable whose value is a choice from a list."""
     for name, command in COMMANDS.items():
-        hints = get_type_hints(command.callback, include_extras=True)
+        hints = get_type_hints(command.function, include_extras=True)
         for item in command.params:
             words = choices_in(hints.get(item.name))
             if words and item.param_type_name == "option":

@@ -24,13 +24,12 @@ IMPORTED_LAZILY = (
     "prometheus_client",
     "pydantic",
     "pydantic_ai",
-    "rich",
     "yaml",
     "penstock.rest.prometheus",
     "penstock.rest.openapi.document",
     "penstock.app.executors.models",
     "penstock.cli.documents.reading",
-    "penstock.cli.terminal.console",
+    "penstock.cli.terminal.findings",
     "penstock.definitions.build.workflow",
     "penstock.definitions.diff.compare",
     "penstock.drawing.mermaid",
@@ -105,7 +104,7 @@ def test_a_pipe_gives_its_first_answers_without_the_sdk(tmp_path: Path) -> None:
     )
     assert [json.loads(line)["id"] for line in finished.stdout.splitlines()] == [1, 2]
     loaded = json.loads(finished.stderr.splitlines()[-1])
-    heavy = ("cryptography", "httpx2", "jinja2", "mcp", "mcp_types", "prometheus_client", "pydantic", "rich", "uvicorn")
+    heavy = ("cryptography", "httpx2", "jinja2", "mcp", "mcp_types", "prometheus_client", "pydantic", "uvicorn")
     assert [name for name in heavy if name in loaded] == []
 
 

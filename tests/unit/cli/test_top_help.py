@@ -1,4 +1,4 @@
-"""The help of the whole command line is printed without Typer, and reads as if Typer had printed it."""
+"""The help of the whole command line is printed without Click, and reads as if Click had printed it."""
 
 import json
 import os
@@ -6,62 +6,69 @@ import subprocess
 import sys
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
-from penstock.cli.main import COMMANDS, SUMMARY, app
+from penstock.cli.commands.help_page import help_lines
+from penstock.cli.main import SUMMARY, app
 from penstock.cli.references import LazyCommand
-from penstock.cli.top_help import print_top_help, top_help
+from penstock.cli.top_help import print_top_help, top_page
+from penstock.cli.tree.commands import commands_below
 from tests.waiting import SECONDS_MAX
 
-# What help must not wait for. The first ones are what Typer itself imports.
-HEAVY = ("click", "inspect", "pydantic", "rich", "shutil", "subprocess", "typer", "penstock.cli.application", "msgspec")
+COMMANDS = commands_below("")
+ENTRIES_MAX = 12
+# What help must not wait for. The first ones are what Click itself imports.
+HEAVY = (
+    *("click", "dataclasses", "datetime", "inspect", "pydantic", "shutil", "subprocess", "msgspec"),
+    *("penstock.cli.application", "penstock.cli.declaration", "penstock.definitions", "penstock.client"),
+)
 
 
-@pytest.fixture(autouse=True)
-def _plain_terminal(monkeypatch: pytest.MonkeyPatch) -> None:
-    for name in ("TERMINAL_WIDTH", "FORCE_COLOR", "PY_COLORS", "GITHUB_ACTIONS", "COLUMNS"):
-        monkeypatch.delenv(name, raising=False)
+def test_it_fits_on_a_screen() -> None:
+    lines = [line.plain for line in help_lines(top_page(COMMANDS, SUMMARY), 80)]
+    assert len(lines) < 40
+    assert max(map(len, lines)) <= 80
+    for name, row in COMMANDS.items():
+        entries = [line for line in lines if line.startswith(f"  {name} ")]
+        assert len(entries) == 1, name
+        assert entries[0].endswith(row.help), f"shorten the sentence of {name}"
 
 
-@pytest.mark.parametrize("columns", [60, 80, 100, 132])
-def test_it_is_what_typer_prints(columns: int) -> None:
+def test_a_panel_has_few_entries() -> None:
+    sections = top_page(COMMANDS, SUMMARY).sections
+    assert [section.heading for section in sections] == ["Start", "Build", "Runs and people", "Govern", "Operate"]
+    assert max(len(section.rows) for section in sections) <= ENTRIES_MAX
+
+
+@pytest.mark.parametrize("columns", [30, 60, 80, 100, 132])
+def test_it_is_what_the_group_of_all_commands_prints(columns: int) -> None:
     printed = CliRunner().invoke(app, ["--help"], prog_name="penstock", env={"COLUMNS": str(columns)}).output
-    assert f"{top_help(COMMANDS, SUMMARY, columns)}\n" == printed
+    assert [line.plain for line in help_lines(top_page(COMMANDS, SUMMARY), columns)] == printed.splitlines()
 
 
-def test_colors_change_nothing_but_the_look() -> None:
-    colored = top_help(COMMANDS, SUMMARY, 80, is_colored=True)
-    assert "\x1b[1;36mworkflow" in colored
-    plain = [line.rstrip() for line in top_help(COMMANDS, SUMMARY, 80).splitlines()]
-    for code in ("0", "1", "2", "33", "1;36"):
-        colored = colored.replace(f"\x1b[{code}m", "")
-    assert [line.rstrip() for line in colored.splitlines()] == plain
+def test_it_names_every_option_of_the_whole_command_line() -> None:
+    shown = "\n".join(line.plain for line in help_lines(top_page(COMMANDS, SUMMARY), 80))
+    options = [*(name for item in app.params for name in item.opts), "--help"]
+    assert len(options) == 5
+    assert [name for name in options if name not in shown] == []
 
 
-def test_hidden_commands_and_other_names_are_left_out() -> None:
+def test_hidden_commands_are_left_out() -> None:
     table = {
         "one": LazyCommand("m", "a", "The first."),
         "two": LazyCommand("m", "a", "The second.", hidden=True),
-        "three": LazyCommand("m", "a", "The third.", alias=True),
     }
-    shown = top_help(table, "A summary.", 80)
-    assert "The first." in shown
-    assert "The second." not in shown
-    assert "The third." not in shown
+    [commands] = top_page(table, "A summary.").sections
+    assert [row.text for row in commands.rows] == ["The first."]
 
 
 @pytest.mark.parametrize("arguments", [[], ["run"], ["run", "--help"], ["--help", "run"], ["--nonsense"]])
-def test_everything_else_is_left_to_typer(arguments: list[str]) -> None:
+def test_everything_else_is_left_to_click(arguments: list[str]) -> None:
     assert not print_top_help(arguments, COMMANDS, SUMMARY, "1")
 
 
-@pytest.mark.parametrize(
-    ("variable", "value"), [("_PENSTOCK_COMPLETE", "complete_bash"), ("TERMINAL_WIDTH", "50"), ("COLUMNS", "40")]
-)
-def test_completion_and_unusual_terminals_are_left_to_typer(
-    variable: str, value: str, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv(variable, value)
+def test_completion_is_left_to_click(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("_PENSTOCK_COMPLETE", "bash_complete")
     assert not print_top_help(["--help"], COMMANDS, SUMMARY, "1")
 
 
@@ -77,5 +84,4 @@ def test_it_imports_nothing_that_takes_long(option: str, wanted: str) -> None:
     assert wanted in finished.stdout
     loaded = json.loads(finished.stderr)
     assert [name for name in HEAVY if name in loaded] == []
-    # Python itself has about 60, and site packages add some; Typer alone would add 90.
     assert len([name for name in loaded if name.startswith("penstock")]) < 20

@@ -64,5 +64,5 @@ def test_whoever_more_stands_behind_takes_a_version_over() -> None:
 def test_the_message_names_the_version_the_draft_and_the_author() -> None:
     said = Author(principal="key:a", kind="agent", draft_id="r_1")
     assert proposed_message("workflow pay", said, "0123456789abcdef") == (
-        "version 0123456789ab of workflow pay is proposed, and a person has to accept it (draft r_1); key:a wrote it"
+        "version 0123456789ab of workflow pay is proposed, and a person must accept it (draft r_1); key:a wrote it"
     )

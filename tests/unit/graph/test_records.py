@@ -43,9 +43,9 @@ def test_an_edge_has_two_ends_and_may_have_no_data() -> None:
             "{",
             ["line 7: is not valid JSON: Expecting property name enclosed in double quotes: line 1 column 2 (char 1)"],
         ),
-        ("[]", ["line 7: has to be an object"]),
-        ('{"type": "Note", "type": "Note"}', ["line 7: is not valid JSON: a key is here twice"]),
-        ('{"type": "Note", "data": {"text": NaN}}', ["line 7: is not valid JSON: NaN is no number of JSON"]),
+        ("[]", ["line 7: must be an object"]),
+        ('{"type": "Note", "type": "Note"}', ["line 7: is not valid JSON: a key occurs twice"]),
+        ('{"type": "Note", "data": {"text": NaN}}', ["line 7: is not valid JSON: NaN is not a JSON number"]),
         ("{}", ['line 7: needs either "type" (a node) or "edge"']),
         ('{"type": "Usr"}', ["line 7: has an unknown node type, `Usr`; did you mean `User`?"]),
         (
@@ -57,7 +57,7 @@ def test_an_edge_has_two_ends_and_may_have_no_data() -> None:
         ),
         ('{"edge": "Owns", "from": "a", "to": 1}', ['line 7: needs "to", the identifier of a node']),
         ('{"edge": "Owns", "from": "a", "to": "\\ud800"}', ['line 7: needs "to", the identifier of a node']),
-        ('{"type": "Note", "data": []}', ['line 7: "data" has to be an object']),
+        ('{"type": "Note", "data": []}', ['line 7: "data" must be an object']),
         (
             '{"type": "Note", "dta": {}}',
             ["line 7: has the unknown key `dta`; did you mean `data`?", "line 7: property `text` is missing"],
@@ -66,7 +66,7 @@ def test_an_edge_has_two_ends_and_may_have_no_data() -> None:
             '{"type": "Team", "id": "x", "data": {"name": "x"}}',
             ['line 7: has an "id", but nodes of type `Team` are identified by their key'],
         ),
-        ('{"type": "Note", "id": "", "data": {"text": "x"}}', ['line 7: "id" is no identifier']),
+        ('{"type": "Note", "id": "", "data": {"text": "x"}}', ['line 7: "id" is not an identifier']),
         (
             '{"type": "Doc", "data": {"slug": 1, "title": null, "body": "b", "tags": ["a", 1], "titel": "x"}}',
             [

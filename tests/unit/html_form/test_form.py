@@ -191,11 +191,11 @@ def test_a_list_has_an_end_and_says_at_which_item_something_is_missing() -> None
     form = answer_form({"properties": {"n": {"type": "array", "maxItems": 2, "items": {"type": "integer"}}}})
     two = {"items.n": ["2"], "field.n/0": ["1"], "field.n/1": [""]}
     assert "add n" not in form.html(two)
-    assert form.answer(two) == UnreadableFields({"n/1": ["this is needed"]})
+    assert form.answer(two) == UnreadableFields({"n/1": ["this field is required"]})
     many = answer_form(LINES).edited({"items.lines": ["99999"], "form.edit": ["add lines"]})
     assert many is not None
     assert many["items.lines"] == [str(limits.FORM_ITEMS_MAX)]
-    assert 'id="field.n/1-wrong"' in form.html(two, {"n/1": ["this is needed"]})
+    assert 'id="field.n/1-wrong"' in form.html(two, {"n/1": ["this field is required"]})
 
 
 def test_the_errors_of_an_operation_are_told_at_the_nearest_field() -> None:
@@ -206,7 +206,7 @@ def test_the_errors_of_an_operation_are_told_at_the_nearest_field() -> None:
         {"pointer": "/input/other", "keyword": "x", "message": "is unknown"},
     ]
     assert form.placed(Rejected("INPUT_INVALID", "no", None, {"errors": listed}), "/input", sent) == {
-        "lines/0/item": ["this is needed"],
+        "lines/0/item": ["this field is required"],
         "lines/0/tags": ["must be string"],  # written as JSON, so it is told at the field
         "": ["other: is unknown"],
     }

@@ -76,7 +76,7 @@ def test_a_lease_that_was_given_back_and_taken_is_lost(tmp_path: Path) -> None:
                 await call
             assert refused.value.code == "ACTIVITY_LEASE_LOST"
         await bob.submit("a", error="no", code="NO", holder="bob")
-        with pytest.raises(Conflict, match="attempt 1 of a is over"):
+        with pytest.raises(Conflict, match="attempt 1 of a has ended"):
             await bob.submit("a", {"n": 3}, attempt=1)
         await bob.submit("a", {"n": 3})
         assert await bob.result(timeout_seconds=240) == 3

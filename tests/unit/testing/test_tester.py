@@ -328,7 +328,7 @@ def test_mistakes_of_a_test_are_told() -> None:
             await tester.start({"order_id": "A-1", "amount": 20})
             with pytest.raises(AssertionError, match="the run is `completed`, not `waiting_input` or `failed`"):
                 await tester.wait_for_status("waiting_input", "failed")
-            with pytest.raises(Rejected, match="completed already"):
+            with pytest.raises(Rejected, match="already completed"):
                 await tester.answer({"approve": True})
         with pytest.raises(ValueError, match="at least one"):
             in_turn()

@@ -62,7 +62,7 @@ def api_names(settings: Settings) -> frozenset[str]:
 
 
 def api_executor(settings: Settings, secrets: SecretResolver, link: UpstreamLink) -> LazyExecutor | None:
-    """The executor for the APIs of the settings; None if there are none. Side files are read at once."""
+    """The executor for the APIs of the settings; None if the settings have no APIs. Side files are read immediately."""
     listed = {name: api for name, api in settings.apis.items() if not api.disabled}
     if not listed:
         return None

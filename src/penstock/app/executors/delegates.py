@@ -1,7 +1,7 @@
 """Performs `agent_delegate` nodes: with the agents of the settings, or with those of this server through its gate.
 
 Both kinds share one namespace; no agent can be stored under a name that the settings have. An agent of this server is
-called with `agent.execute`, as whoever started the run, and waited for.
+called with `agent.execute`, on behalf of the principal who started the run, and waited for.
 
 Above it: `Penstock`. Below it: the executor for configured agents, `held_calls`.
 """
@@ -40,7 +40,7 @@ class DelegateExecutor:
     agents: ClosableExecutor | None = None
     """The executor for agents of the settings."""
     protocols: Mapping[str, str] = field(default_factory=dict)
-    """The names of those, each with the protocol that it is reached by."""
+    """The names of these agents, each with its protocol."""
     calls: AsyncPerformer | None = None
     """What calls capabilities of this server."""
 
@@ -52,16 +52,16 @@ class DelegateExecutor:
         if call.withdraws:
             return ActivityDone(None)  # a run of this server is cancelled with the run that waits for it
         if self.calls is None:
-            message = f"the agent {named} is not configured, and no gate can reach it"
+            message = f"the agent {named} is not configured, and this process has no gate to look it up"
             return ActivityError(message, "DELEGATE_AGENT_NOT_FOUND", retryable=False)
         return await self.calls.perform(_call_of_agent(call, named))
 
 
 async def _paid(agents: AsyncPerformer, call: ActivityCall) -> ActivityOutcome:
-    """Give a task to an agent outside, if the runs above have room for it.
+    """Give a task to an agent outside, if the limits of the runs above leave room for it.
 
-    It counts as one turn, with as many tokens as the task and the answer have. What it costs is not known, so it is not
-    asked below a limit of cost. The agent that asks a person costs nothing.
+    It counts as one turn, with the tokens of the task and the answer. Its cost is unknown, so runs below a cost limit
+    cannot call it. The agent that asks a person costs nothing.
     """
     budget, named = call.budget, (call.activity.delegate or {}).get("agentId", call.activity.config.get("agent_id"))
     if budget is None or call.withdraws or call.activity.round > 0 or named == PERSON_AGENT:
@@ -81,7 +81,7 @@ def _tokens(value: JsonValue) -> int:
 
 
 def _call_of_agent(call: ActivityCall, name: JsonValue) -> ActivityCall:
-    """Return the call of a capability that a task for an agent of this server is."""
+    """Return the capability call for a task of an agent of this server."""
     given = (call.activity.delegate or {}).get("delegateInput", call.activity.arguments)
     members = given if isinstance(given, dict) else {"input": given}
     prompt, context = members.get("prompt"), members.get("context")

@@ -68,7 +68,7 @@ class GovernedNodes:
     async def unapproved(self, call: ActivityCall) -> ActivityError | None:
         """Return what an attempt of an approved run reaches that is not as it was approved; None if nothing."""
         if not await self._is_open(required=True) or self._unapproved is None:
-            return ActivityError("no gate is open that knows what was approved", "GATE_CLOSED")
+            return ActivityError("this process has no open gate, which the approved run needs", "GATE_CLOSED")
         refused = await self._unapproved(call)
         await call.confirm()  # it may have waited
         return refused
@@ -76,13 +76,13 @@ class GovernedNodes:
     async def decide(self, call: ActivityCall, action: NodeAction) -> ActivityError | None:
         """Return why an attempt may not do something; None if it may, or if there is no gate to ask."""
         if not await self._is_open():
-            return ActivityError("no gate is open that decides about the node", "GATE_CLOSED")
+            return ActivityError("this process has no open gate to decide about the node", "GATE_CLOSED")
         refused = None if self._decide is None else await self._decide(call, action)
         await call.confirm()  # it may have waited
         return refused
 
     async def withdrawn(self, call: ActivityCall, outcome: ActivityOutcome) -> None:
-        """Record what became of something that an attempt withdrew, if there is a gate that records it."""
+        """Record the outcome of a withdrawal by an attempt, if a gate is open."""
         if await self._is_open() and self._withdrawn is not None:
             await self._withdrawn(call, outcome)
 

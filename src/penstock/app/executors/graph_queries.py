@@ -51,5 +51,5 @@ class GraphQueryExecutor:
 
 
 def _no_gate() -> ActivityError:
-    message = "no gate is open in this process, and only a gate reaches graphs; run the workflow on a server"
+    message = "this process has no open gate, and only a gate reaches graphs; run the workflow on a server"
     return ActivityError(message, "GRAPHS_NEED_GATE", retryable=False)

@@ -77,7 +77,7 @@ class HeldCallExecutor:
             try:
                 await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
             except TimeoutError:
-                return ActivityError("no gate is open that decides about the call", "GATE_CLOSED")
+                return ActivityError("this process has no open gate to decide about the call", "GATE_CLOSED")
         refused = None if self._decide is None else await self._decide(call)
         await call.confirm()  # it may have waited
         return refused
@@ -92,7 +92,7 @@ class HeldCallExecutor:
     async def _called(self, call: ActivityCall) -> ActivityOutcome:
         perform = self._call if await self._is_open() else None
         if perform is None:
-            message = "no gate is open in this process, and only a gate calls capabilities; run it on a server"
+            message = "this process has no open gate, and only a gate calls capabilities; run it on a server"
             return ActivityError(message, "GATE_CLOSED", retryable=False)
         await call.confirm()  # it may have waited
         return await perform(call)
@@ -108,5 +108,5 @@ class HeldCallExecutor:
 
 
 def _no_gate() -> ActivityError:
-    message = "no gate is open in this process, and only a gate makes held calls; propose it again on the server"
+    message = "this process has no open gate, and only a gate makes held calls; propose the call again on the server"
     return ActivityError(message, "HELD_CALL_NO_GATE", retryable=False)

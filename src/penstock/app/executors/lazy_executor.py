@@ -1,10 +1,9 @@
 """Executors that are created when an activity first needs them.
 
 Importing a library and reading a secret take time. Neither delays the start, or runs that need neither. Both happen in
-a thread. If something unexpected goes wrong with that, it is tried again, ever less often, until it succeeds or the
-attempt is not wanted any more: nothing was done yet, and it says nothing about the run. `ExecutorStatus` says so in
-health, in the log and on the page of the run. A library that is not installed does not come by itself: the attempt
-fails.
+a thread. After an unexpected error, the executor is created again with growing pauses, until it succeeds or the attempt
+is cancelled. `ExecutorStatus` reports this in health, in the log and on the page of the run. If a library is not
+installed, the attempt fails.
 
 Above it: `Penstock`, `configured`. Below it: executors of any kind.
 """
@@ -33,7 +32,7 @@ _LOG_AGAIN_SECONDS = 60.0
 
 @dataclass(slots=True)
 class ExecutorStatus:
-    """Which executors cannot be made now, by the type of their nodes."""
+    """The executors that cannot be created now, by the type of their nodes."""
 
     tell: Callable[[ActivityCall, int, str], None] = lambda call, level, message: None
     """Shows a line on the page of a run."""
@@ -45,9 +44,12 @@ class ExecutorStatus:
         return "; ".join(self.problems.values()) or "ok"
 
     def failed(self, call: ActivityCall, error: Exception, *, is_first: bool) -> None:
-        """Note that an executor could not be made. The log has it once a minute, a run when it begins to wait."""
+        """Note that an executor could not be created.
+
+        Logged once a minute, and once for each run that begins to wait.
+        """
         named, now = call.activity.node_type, time.monotonic()
-        problem = f"{named} cannot be made: {type(error).__name__}: {call.masked(str(error))}"
+        problem = f"{named} cannot be created: {type(error).__name__}: {call.masked(str(error))}"
         self.problems[named] = problem
         if is_first:
             self.tell(call, logging.WARNING, f"The executor of {problem}. Trying again.")
@@ -56,7 +58,7 @@ class ExecutorStatus:
             _LOGGER.error("the executor of %s; trying again", problem, exc_info=error)
 
     def made(self, call: ActivityCall) -> None:
-        """Note that an executor is there."""
+        """Note that an executor was created."""
         self.problems.pop(call.activity.node_type, None)
 
 
@@ -92,7 +94,7 @@ class LazyExecutor:
                 message = f"{error.message}; {error.hint}" if error.hint else error.message
                 return ActivityError(message, error.code, retryable=isinstance(error, Unavailable))
             except ModuleNotFoundError as error:
-                message = f"{call.activity.node_type} needs the library {error.name}; install it, and start again"
+                message = f"{call.activity.node_type} needs the library {error.name}; install it and restart"
                 return ActivityError(message, "EXECUTOR_NOT_INSTALLED", retryable=False)
             except Exception as error:  # whatever a library raises while it is imported
                 self.status.failed(call, error, is_first=pause == _PAUSE_SECONDS)

@@ -23,7 +23,7 @@ from penstock.app.settings.secrets import describe_reference
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonValue
 from penstock.runtime.activities.routing import SecretResolver
-from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
+from penstock.runtime.executors.llm.mock import MockPrices, MockProvider, script_from_json
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmFailure, LlmProvider, LlmRequest, price_of
 from penstock.runtime.ports.models import COMPATIBLE, MOCK, ConfiguredModels, ModelLimits, ModelRules
 
@@ -94,8 +94,15 @@ def _provider(called: str, model: ModelSettings, aliases: dict[str, str], secret
     if model.provider == MOCK:
         replies: Any = model.replies
         script: JsonValue = replies
-        return MockProvider(script_from_json(script) or {}, aliases)
+        return MockProvider(script_from_json(script) or {}, aliases, _mock_prices(model))
     return _ProviderOnDemand(called=called, settings=model, models=aliases, secrets=secrets)
+
+
+def _mock_prices(model: ModelSettings) -> MockPrices | None:
+    if model.prices is None:
+        return None
+    given, made = Decimal(str(model.prices.input_per_million)), Decimal(str(model.prices.output_per_million))
+    return MockPrices(input_per_million=given, output_per_million=made)
 
 
 @dataclass(slots=True, kw_only=True)

@@ -1,8 +1,8 @@
 """The models that tenants registered, for nodes that name them: read from the store for every call.
 
 A tenant's key for a provider is one of the tenant's secrets. It is read for every call, lives in the provider's client
-and nowhere else, and never appears in a message. A provider is kept with its connections until its entry, or its key,
-is another one; then the next call makes a new one, and the old one is closed when its last request has ended.
+and nowhere else, and never appears in a message. A provider and its connections are kept until its entry or key
+changes. Then the next call creates a new provider, and the old one is closed after its last request.
 
 The address of a model is a tenant's choice, so it passes the same guard as the addresses of `http` nodes.
 
@@ -38,6 +38,7 @@ from penstock.governance.quotas import UsageRow
 from penstock.governance.secret_hosts import NOT_BOUND, NOT_FOR_HOST, fits_host
 from penstock.runtime.activities.routing import SecretResolver, hosts_of
 from penstock.runtime.address_guard import AddressGuard
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.models import (
     COMPATIBLE,
     MOCK,
@@ -48,9 +49,11 @@ from penstock.runtime.ports.models import (
     ModelRules,
     ModelUse,
 )
-from penstock.runtime.ports.platform import PlatformStore, ResourceRow
+from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.ports.usage import BucketLevel, BucketUse
 from penstock.runtime.secrets import secret_name
+from penstock.runtime.tables.resources import list_resources, read_resource
+from penstock.runtime.tables.usage import exchange_buckets, read_usage
 
 if TYPE_CHECKING:
     from penstock.operations.registries import models as registry
@@ -79,25 +82,25 @@ class ModelLink:
     """The link between the executor of `llm_call` and the store: a `ModelSource`, and the counts of its limits."""
 
     configured: ConfiguredModels = field(default_factory=ConfiguredModels)
-    """The models of the settings. They count first, and no tenant can register one of them."""
+    """The models of the settings. They take precedence, and tenants cannot register these names."""
     secrets: SecretResolver = _no_secrets
     guard: AddressGuard = field(default_factory=AddressGuard)
     passes_on: bool = False
     authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     """Whose entries have to be accepted before they are used. A gate sets it."""
     observe: Callable[[ModelUse], None] = _nobody
-    """Told what every attempt used."""
-    _platform: PlatformStore | None = None
+    """Receives what every attempt used."""
+    _platform: Database | None = None
     _clock: Clock | None = None
     _providers: OrderedDict[tuple[str, str], _KeptProvider] = field(default_factory=OrderedDict)
 
-    def attach(self, platform: PlatformStore | None, clock: Clock) -> None:
+    def attach(self, platform: Database | None, clock: Clock) -> None:
         """Read models from this store from now on."""
         self._platform, self._clock = platform, clock
 
     async def find(self, tenant: str, name: str) -> models.ServedModel | port.LlmFailure | None:
         """Return a model of a tenant, as it is registered now."""
-        row = None if self._platform is None else await self._platform.resource(tenant, _KIND, name)
+        row = None if self._platform is None else await read_resource(self._platform, tenant, _KIND, name)
         if row is None:
             return None
         if is_proposed(row.author, self.authorship):
@@ -105,7 +108,7 @@ class ModelLink:
             return port.LlmFailure(error=f"{message}; {PROPOSED_HINT}", code=PROPOSED)
         entry = msgspec.convert(row.body, registry.ModelBody)
         if entry.provider not in PROVIDERS:
-            message = f"{name}: models of {entry.provider} are not supported; supported are {', '.join(PROVIDERS)}"
+            message = f"{name}: models of {entry.provider} are not supported; supported: {', '.join(PROVIDERS)}"
             return port.LlmFailure(error=message, code="LLM_CONFIG_INVALID")
         refused = self._key_refusal(row, entry)
         if refused is not None:
@@ -129,11 +132,11 @@ class ModelLink:
         """Return the names of a tenant's models, as many as fit on a page."""
         if self._platform is None:
             return ()
-        page = await self._platform.resources(tenant, _KIND, limit=limits.PAGE_LIMIT_MAX)
+        page = await list_resources(self._platform, tenant, _KIND, limit=limits.PAGE_LIMIT_MAX)
         return [row.resource_id for row in page.rows]
 
     def used(self, use: ModelUse) -> None:
-        """Pass on what an attempt used to whoever counts."""
+        """Pass on what an attempt used, to be counted."""
         self.observe(use)
 
     def now_ms(self) -> int:
@@ -142,11 +145,11 @@ class ModelLink:
 
     async def usage(self, tenant: str, subject: str) -> UsageRow | None:
         """Return what a subject used today."""
-        return None if self._platform is None else await self._platform.usage(tenant, subject, at=self.now_ms())
+        return None if self._platform is None else await read_usage(self._platform, tenant, subject, at=self.now_ms())
 
     async def take_requests(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
         """Take from token buckets that the processes of the store share."""
-        return None if self._platform is None else await self._platform.exchange_buckets(taken, at=self.now_ms())
+        return None if self._platform is None else await exchange_buckets(self._platform, taken, at=self.now_ms())
 
     async def close(self) -> None:
         """Close the connections of all providers."""
@@ -183,7 +186,7 @@ class ModelLink:
             hint = f"an operator can bind it: secret_hosts.{name}, or a person stores the same entry"
             return port.LlmFailure(error=f"{message}; {hint}", code=NOT_BOUND)
         host = None if entry.base_url is None else urlsplit(entry.base_url).hostname
-        # The usual address of a provider is no choice of the tenant.
+        # The tenant does not choose the usual address of a provider.
         if bound and entry.base_url is not None and not fits_host(host or "", bound):
             message = f"the secret {name} is bound to other hosts than that of the model {row.resource_id}"
             return port.LlmFailure(error=f"{message}; an operator can bind it with `secret_hosts`", code=NOT_FOR_HOST)
@@ -244,9 +247,18 @@ class _KeptProvider:
             await self.provider.close()
 
 
+def _decimals(prices: registry.ModelPrices) -> dict[str, Decimal]:
+    """The prices of a model as exact numbers, by the names that providers take."""
+    return {
+        "input_per_million": Decimal(str(prices.input_per_million)),
+        "output_per_million": Decimal(str(prices.output_per_million)),
+    }
+
+
 def _made(entry: registry.ModelBody, key: str | None, guard: AddressGuard) -> port.LlmProvider:
     if entry.provider == MOCK:
-        return mock.MockProvider(mock.script_from_json(entry.replies) or {})
+        priced = None if entry.prices is None else mock.MockPrices(**_decimals(entry.prices))
+        return mock.MockProvider(mock.script_from_json(entry.replies) or {}, prices=priced)
     library, prices = load_executor("llm"), entry.prices
     made: port.LlmProvider = library.PydanticProvider(
         entry.provider,
@@ -256,12 +268,7 @@ def _made(entry: registry.ModelBody, key: str | None, guard: AddressGuard) -> po
             api_key=key,
             api_key_name="its `api_key_secret`",
             needs_key=entry.provider != COMPATIBLE,
-            prices=None
-            if prices is None
-            else library.TokenPrices(
-                input_per_million=Decimal(str(prices.input_per_million)),
-                output_per_million=Decimal(str(prices.output_per_million)),
-            ),
+            prices=None if prices is None else library.TokenPrices(**_decimals(prices)),
             # The usual address of a provider is no choice of the tenant, and may be behind the operator's proxy.
             guard=None if entry.base_url is None else guard,
         ),

@@ -34,7 +34,7 @@ class SecretProblem(Struct, frozen=True):
 
 
 def secret_problems(settings: Settings) -> Iterator[SecretProblem]:
-    """Problems: secrets that cannot be read, and secret files that everybody can read."""
+    """Return problems: secrets that cannot be read, and secret files that everybody can read."""
     secrets = secrets_of(settings)
     for name, needed in _needed(settings):
         warnings: list[str] = []

@@ -4,7 +4,7 @@
     ReferenceSecrets(settings.secrets)("STRIPE")        # as the router asks for secrets
 
 Above it: `executors.configured`. Below it: the operating system. No value appears in a message, a log line or a printed
-object. A value is read anew each time, except the output of a program, which is cached for a while.
+object. A value is read each time, except the output of a program, which is cached for a while.
 """
 
 from __future__ import annotations
@@ -51,7 +51,9 @@ def resolve_secret(
     environment: Mapping[str, str] | None = None,
     warn: Callable[[str], None] = _log_once,
 ) -> str:
-    """The value of a secret. Raises `Unavailable`, which says why there is none. May block while a command runs.
+    """Return the value of a secret.
+
+    Raises `Unavailable` with the reason if it has none. May block while a command runs.
 
     `warn` is called for a file that everybody can read.
     """
@@ -186,7 +188,7 @@ def _text(reference: SecretReference, data: bytes) -> str:
         raise _unavailable(reference, "it is not text in UTF-8", "encode it, for example as base64") from None
     value = text.removesuffix("\n").removesuffix("\r")
     if not value:
-        raise _unavailable(reference, "there is nothing", "put the secret there")
+        raise _unavailable(reference, "it is empty", "put the secret there")
     return value
 
 

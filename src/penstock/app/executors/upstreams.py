@@ -1,7 +1,7 @@
 """Other MCP servers and APIs whose tools are imported: links settings, tool registry, gate and executors.
 
 Connections are opened in the background once the gate is open. A server that cannot be reached blocks nothing, and is
-tried again. A process that performs nothing connects only when it is asked for a listing.
+tried again. A process that performs nothing connects only to list tools on request.
 
 Above it: `app.gate`, the commands. Below it: `configured` has the executor that connects to servers.
 """
@@ -114,7 +114,7 @@ class UpstreamLink:
     tools: LazyExecutor | None = None
     """The executor for MCP servers; None if this process does not connect to any."""
     apis: LazyExecutor | None = None
-    """The executor for APIs; None if there are none."""
+    """The executor for APIs; None if the settings have none."""
     api_names: frozenset[str] = frozenset()
     watches: bool = True
     """True if connections are kept open. A process that performs nothing connects only on request."""
@@ -188,12 +188,12 @@ class UpstreamLink:
         except Exception as error:  # any error of the server, the network or the library
             message = f"{server} cannot be reached: {str(error) or type(error).__name__}"
             raise Unavailable(
-                "UPSTREAM_UNAVAILABLE", message, "look at its log, and at its entry in mcp_servers or apis"
+                "UPSTREAM_UNAVAILABLE", message, "check its log, and its entry in `mcp_servers` or `apis`"
             ) from error
 
     @asynccontextmanager
     async def watch_servers(self, board: UpstreamToolRegistry) -> AsyncIterator[None]:
-        """Keep connections to the servers open until the block ends."""
+        """Keep the connections to the servers open until the block ends."""
         before, self.guard = self.guard, board
         board.followed = self.followed
         board.connections = self if self.tools is not None or self.apis is not None else None

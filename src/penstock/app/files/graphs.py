@@ -1,11 +1,12 @@
 """The graphs that the settings declare, in files: read at the start, and again whenever a file changes.
 
 A mistake at the start stops the start, or quarantines its graph, as the settings say; a file that is missing or
-declares nothing is a mistake. Later, the schema, the queries and the policies before it stay in force, which the log
-and `system.health` say. The server is then not ready, unless mistakes quarantine the graph.
+declares nothing is a mistake. Later, the previous schema, queries and policies stay in force, and the log and
+`system.health` report the mistake. The server is then not ready, unless mistakes quarantine the graph.
 
-A command on a file only takes the policies of graphs (`GraphPolicies`). The graphs themselves it takes as they are
-stored: to look at something must not change a schema.
+A command that works on a file applies only the policies of graphs (`GraphPolicies`). It uses the graphs as they are
+stored, because reading must not change a schema. A command that changes a graph first creates those that are
+declared and not stored yet (`create_declared_graphs`), so that data can be loaded before a server was ever started.
 
 Above it: `gate`. Below it: `watcher`, the internal operations of `operations.graphs.configuring`.
 """
@@ -34,8 +35,17 @@ from penstock.operations.graphs.configuring import CONFIGURE, GUARD, QUARANTINE,
 from penstock.operations.stored_queries.checking import declared_in, schema_from
 from penstock.operations.stored_queries.definitions import StoredQuery
 from penstock.operations.system.health import GRAPH_FILES_CHECK, GRAPHS_CHECK
+from penstock.runtime.ports.graphs import GraphRef
 
-__all__ = ["GraphFiles", "GraphPolicies", "declared_graph", "graph_checks", "list_graph_files", "load_graphs"]
+__all__ = [
+    "GraphFiles",
+    "GraphPolicies",
+    "create_declared_graphs",
+    "declared_graph",
+    "graph_checks",
+    "list_graph_files",
+    "load_graphs",
+]
 
 _LOGGER = logging.getLogger("penstock.graphs")
 _SUFFIX = ".gq"
@@ -49,12 +59,12 @@ def _find_queries(named: Iterable[str]) -> FoundFiles:
 def _text(path: Path) -> str:
     text = read_text(path)
     if isinstance(text, UnreadableFile):
-        raise Rejected(_INVALID, str(text), "correct the settings of the graph, or bring the file back")
+        raise Rejected(_INVALID, str(text), "correct `graphs` in the settings, or restore the file")
     return text
 
 
 def declared_graph(graph_id: str, settings: GraphSettings) -> JsonObject:
-    """Return a graph as the settings declare it, with the contents of its files; raise `Rejected` with all mistakes."""
+    """Return a declared graph with the contents of its files. Raises `Rejected` with all mistakes."""
     schema = _read_schema(Path(settings.schema))
     problems: list[str] = []
     queries: list[JsonValue] = [*_queries(settings, problems)]
@@ -62,7 +72,7 @@ def declared_graph(graph_id: str, settings: GraphSettings) -> JsonObject:
         listed: list[JsonValue] = [*problems]
         more = f" (and {len(problems) - 1} more)" if len(problems) > 1 else ""
         message = f"the queries of the graph {graph_id} cannot be used: {problems[0]}{more}"
-        raise Rejected(_INVALID, message, "see `problems`", {"problems": listed})
+        raise Rejected(_INVALID, message, "correct the mistakes that `problems` lists", {"problems": listed})
     return {
         "graph_id": graph_id,
         "schema": schema,
@@ -84,7 +94,9 @@ def _read_schema(path: Path) -> str:
     except Rejected as error:
         raise Rejected(error.code, f"{path}: {error.message}", error.hint, error.details) from None
     if not schema.nodes:
-        raise Rejected(_INVALID, f"{path} declares no node type", "correct it, or take the graph out of the settings")
+        raise Rejected(
+            _INVALID, f"{path} declares no node type", "correct the file, or remove the graph from the settings"
+        )
     return text
 
 
@@ -152,7 +164,7 @@ class GraphFiles:
         return list_graph_files(self._settings)
 
     async def take_up(self, changed: Sequence[Path]) -> None:
-        """Bring the graph of these files into force; raise if something in them is wrong."""
+        """Apply the graph of these files; raise if they have a mistake."""
         given = await asyncio.to_thread(declared_graph, self._graph_id, self._settings)
         given["beside_server"] = self._beside_server
         await internal_call(self._gate, _principal(self._settings.tenant), CONFIGURE, given)
@@ -170,7 +182,7 @@ class GraphFiles:
 async def load_graphs(
     watcher: FileWatcher, gate: Gate, declared: Mapping[str, GraphSettings], *, beside_server: bool = False
 ) -> list[GraphFiles]:
-    """Bring every graph into force, and watch its files. A graph with mistakes stops the start, or is quarantined."""
+    """Apply every graph and watch its files. A graph with mistakes stops the start or is quarantined."""
     tenants = {DEFAULT_TENANT, *(settings.tenant for settings in declared.values())}
     for tenant in sorted(tenants):
         names: list[JsonValue] = [name for name, item in declared.items() if item.tenant == tenant]
@@ -186,6 +198,21 @@ async def load_graphs(
                 raise
             await files.quarantine(error.message)
     return found
+
+
+async def create_declared_graphs(gate: Gate, declared: Mapping[str, GraphSettings]) -> None:
+    """Create the declared graphs that the store does not have yet, and leave all others as they are stored."""
+    graphs = gate.services.graphs
+    for graph_id, settings in declared.items():
+        if graphs is None or await graphs.graph(GraphRef(settings.tenant, graph_id)) is not None:
+            continue
+        files = GraphFiles(graph_id, settings, gate)
+        try:
+            await files.take_up(files.list_paths())
+        except PenstockError as error:
+            if files.stops_the_start:
+                raise
+            await files.quarantine(error.message)
 
 
 def graph_checks(watcher: FileWatcher, graphs: Iterable[GraphFiles]) -> dict[str, str]:
@@ -211,7 +238,7 @@ class GraphPolicies:
 
     @asynccontextmanager
     async def in_force(self, gate: Gate) -> AsyncIterator[None]:
-        """Bring the policies into force, as they are now; raise if something in them is wrong."""
+        """Apply the policies as they are now; raise if they have a mistake."""
         for graph_id, settings in self._declared.items():
             texts = await asyncio.to_thread(read_policy_texts, settings.policy)
             files: list[JsonValue] = [{"name": name, "text": text} for name, text in texts]

@@ -99,7 +99,7 @@ def _walk(folder: Path, suffix: str) -> Iterator[Path]:
 
 
 def read_file(path: Path, *, bytes_max: int = limits.OPERATOR_FILE_BYTES_MAX) -> bytes | UnreadableFile:
-    """Return the contents of a regular file that is not too large, or why there are none."""
+    """Return the contents of a regular file that is not too large, or why they cannot be read."""
     try:
         descriptor = os.open(path, _OPEN_FLAGS)
     except (OSError, ValueError) as error:
@@ -119,7 +119,7 @@ def read_file(path: Path, *, bytes_max: int = limits.OPERATOR_FILE_BYTES_MAX) ->
 
 
 def read_text(path: Path, *, bytes_max: int = limits.OPERATOR_FILE_BYTES_MAX) -> str | UnreadableFile:
-    """Return the text of a file, or why it has none. NUL bytes are what a crash in the middle of a write leaves."""
+    """Return the text of a file, or why it has no text. NUL bytes come from a crash in the middle of a write."""
     data = read_file(path, bytes_max=bytes_max)
     if isinstance(data, UnreadableFile):
         return data

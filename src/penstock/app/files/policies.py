@@ -1,7 +1,7 @@
 """The server's policies in files: in force from the start on, and again whenever a file changes.
 
-A set that cannot be used stops the start: one with a mistake, but also a file that is missing or has no policy. Later,
-the policies before it stay in force and the server is not ready, which the log, `system.health` and the audit log say.
+At the start, a mistake in a policy, a missing file, and a file without policies stop the server. Later, the previous
+policies stay in force and the server is not ready; the log, `system.health` and the audit log report it.
 
 Above it: `gate`. Below it: `watcher`, the internal operation `policy.load`.
 """
@@ -55,7 +55,7 @@ def read_policy_texts(named: Sequence[str]) -> list[tuple[str, str]]:
     """Return the name and the text of every file; raise `Rejected` for one that cannot be read."""
     texts, problems = read_policy_files(named)
     if problems:
-        raise Rejected("POLICY_INVALID", str(problems[0]), "correct policy.files, or bring the file back")
+        raise Rejected("POLICY_INVALID", str(problems[0]), "correct `policy.files`, or restore the file")
     return texts
 
 
@@ -84,5 +84,5 @@ class PolicyFiles:
         names = {name for name, _ in texts}
         for path in changed:
             if str(path) not in names:
-                _LOGGER.warning("%s is gone, and its policies with it", path)
+                _LOGGER.warning("%s was removed, and its policies no longer apply", path)
         _LOGGER.info("%d policies are in force, version %s", loaded.policies, loaded.version)

@@ -1,7 +1,7 @@
 """The files that a process trusts and does not watch: settings, steps, descriptions of APIs, secrets and keys.
 
 A server warns of those that other users can change: in the log at the start and when that changes, and in
-`system.health`. `penstock doctor` names them together with policies, graphs and workflows.
+`system.health`. `penstock server doctor` names them together with policies, graphs and workflows.
 
 Above it: `gate`, the command line. Below it: the settings, `runtime.file_trust`.
 """

@@ -1,7 +1,7 @@
-"""The watcher of files: reads again what changed, keeps what is in force if it cannot, and says so.
+"""Watches files and applies changes. If a change cannot be applied, the previous contents stay in force.
 
-Every kind of file is watched in the same way, each by a task of its own, so that one that hangs or crashes keeps none
-of the others from being read. A task that ends is started again. What went wrong last is in health, metrics and log.
+Each kind of file is watched by a task of its own, so that one that hangs or crashes does not affect the others. A task
+that ends is restarted. Health, metrics and the log have the last error.
 
 Files are compared by their contents: sizes and times can stay the same. A change counts once the files have stayed the
 same for a moment, so that a file that an editor is replacing raises no alarm.
@@ -106,7 +106,7 @@ class FileWatcher:
             return None
         silent = time.monotonic() - watch.looked_at
         if self._is_watching and silent > limits.FILES_SILENT_SECONDS + self._look_seconds:
-            return f"the files could not be looked at for {silent:.0f} s; the file system may hang"
+            return f"the files could not be checked for {silent:.0f} s; the file system may hang"
         return watch.problem
 
     def risks(self) -> list[str]:
@@ -133,7 +133,7 @@ class FileWatcher:
 
     @asynccontextmanager
     async def watching(self) -> AsyncIterator[None]:
-        """Look at the files regularly until the block ends."""
+        """Check the files regularly until the block ends."""
         self._is_watching = True
         for watch in self._watches.values():
             watch.looked_at = time.monotonic()
@@ -169,12 +169,12 @@ class FileWatcher:
             await self._look_at(watch)
 
     async def look(self) -> None:
-        """Look at all files once, now."""
+        """Check all files once, now."""
         for watch in self._watches.values():
             await self._look_at(watch)
 
     async def _look_at(self, watch: _Watch) -> None:
-        """Take up what changed. Nothing that a reader raises ends this, not even the wish to end the process."""
+        """Apply what changed. No exception of a reader ends this, not even `SystemExit`."""
         try:
             stamps = await self._read_stamps(watch)
             if watch.is_current(stamps):
@@ -225,7 +225,7 @@ class FileWatcher:
         before, watch.problem = watch.problem, problem
         if before != problem:
             _LOGGER.error(
-                "changed files are not used, what was in force before stays: %s: %s",
+                "changed files are not applied, and the previous ones stay in force: %s: %s",
                 watch.reader.name,
                 problem,
                 exc_info=error,

@@ -1,7 +1,7 @@
 """The workflow files of a server, as the gate and its watcher see them, and what health says of them.
 
-A named source that gives no document stops the start; later, the server is not ready until it gives one again. A single
-file with a mistake is quarantined: the version before it stays in use, and everything else is served.
+A named source without a document stops the start. Later, the server is not ready until the source has a document again.
+A single file with a mistake is quarantined: its previous version stays in use, and everything else is served.
 
 Above it: `gate`. Below it: `watcher`. The command line reads the files: only it knows the project that they belong to.
 """
@@ -31,7 +31,7 @@ class ReadWorkflows(FileReader, Protocol):
 
     @property
     def quarantined(self) -> Mapping[str, str]:
-        """The files that are not in use as they are, each with its mistake."""
+        """The files whose newest content is not in use, each with its mistake."""
         ...
 
     async def register(self, gate: Gate) -> None:
@@ -54,7 +54,7 @@ def quarantined_gauge(files: ReadWorkflows | None) -> Gauge:
     """Return the number of files with mistakes, to be measured."""
     return Gauge(
         name="penstock_workflow_files_quarantined",
-        help="Workflow files that are not in use as they are, because they have mistakes.",
+        help="Workflow files with mistakes, whose newest content is not in use.",
         labels=(),
         read=lambda: {(): float(0 if files is None else len(files.quarantined))},
     )

@@ -22,7 +22,7 @@ _PROTOCOL = "http/protobuf"
 
 
 def chosen_signals(environment: Mapping[str, str]) -> frozenset[Signal]:
-    """Return the signals that are exported; raise `Rejected` if a variable asks for what there is not."""
+    """Return the signals that are exported; raise `Rejected` if a variable asks for something unsupported."""
     if environment.get("OTEL_SDK_DISABLED", "").strip().lower() == "true":
         return frozenset()
     found = frozenset(signal for signal in _SIGNALS if _is_chosen(environment, signal))

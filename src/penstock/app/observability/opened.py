@@ -81,7 +81,7 @@ def _is_installed(library: str) -> bool:
 
 
 def traced_commits(tracing: Tracing, observe: Callable[[Committed], None]) -> Callable[[Committed], None]:
-    """Return what is told of every commit: the span of a run is exported when the run has ended."""
+    """Return a listener for commits that exports the span of a run when it has ended."""
 
     def observed(committed: Committed) -> None:
         run = ended_run(committed)

@@ -1,9 +1,10 @@
 """Spans around calls of the gate, runs and activities, and the context that they pass on.
 
-One trace goes from the caller's span, which came in a header or in `_meta`, to a call of the gate, to the run that it
-starts, to every attempt of an activity, and on to whatever that calls. A run keeps the span that it was started in as
-a label, so it stays in its trace after a restart, and after days of waiting. The span of a run has an id that is made
-from the id of the run: attempts can name it as their parent before it is exported, which happens when the run ends.
+One trace covers the caller's span, the call of the gate, the run that it starts, every attempt of an activity, and
+everything that the attempt calls. The caller's span comes in a header or in `_meta`. A run keeps the span that it was
+started in as a label, so it stays in its trace after a restart, and after days of waiting. The span of a run has an id
+that is made from the id of the run: attempts can name it as their parent before it is exported, which happens when the
+run ends.
 
 Spans have the names of operations, node types and workflows, and ids; never arguments, results or texts.
 

@@ -51,7 +51,7 @@ class BackupChoices:
 
 
 def backup_choices(settings: Settings) -> BackupChoices | None:
-    """Return the schedule of the settings; None if there is none."""
+    """Return the schedule of the settings; None if they have no schedule."""
     chosen = settings.storage.backups
     if chosen.every is None:
         return None
@@ -64,10 +64,10 @@ def backup_choices(settings: Settings) -> BackupChoices | None:
 
 @dataclass(slots=True)
 class BackupStatus:
-    """How scheduled backups do, for the health and the metrics of a server."""
+    """The status of scheduled backups, for the health and the metrics of a server."""
 
     made_at: int = 0
-    """When the last one was made, by any process on this store; 0 if there is none."""
+    """When any process on this store made the last backup; 0 without a backup."""
     late_since: int | None = None
     failure: str | None = None
     failing_since: int = 0
@@ -84,7 +84,7 @@ class BackupStatus:
 
     def health(self) -> str:
         """Return `ok`, or what is wrong and how old the last backup is."""
-        last = f"the last backup is of {instant(self.made_at)}" if self.made_at else "there is no backup"
+        last = f"the last backup was made at {instant(self.made_at)}" if self.made_at else "there is no backup"
         if self.failure is not None:
             return f"failing since {instant(self.failing_since)}: {self.failure}; {last}"
         if self.late_since is not None:
@@ -96,7 +96,7 @@ class BackupStatus:
         return [
             Gauge(
                 name="penstock_backup_last_success_timestamp_seconds",
-                help="When the last scheduled backup was made; 0 if there is none.",
+                help="When the last scheduled backup was made; 0 without a backup.",
                 read=lambda: {(): self.made_at / 1000},
             ),
             Gauge(
@@ -119,7 +119,7 @@ class BackupStatus:
 
 
 def with_backup_check(checks: Checks, status: BackupStatus) -> Checks:
-    """Return checks of health that say how scheduled backups do, too."""
+    """Add the check of scheduled backups to the health checks."""
 
     async def look() -> dict[str, str]:
         return {**await checks(), BACKUPS_CHECK: status.health()}
@@ -129,7 +129,7 @@ def with_backup_check(checks: Checks, status: BackupStatus) -> Checks:
 
 @asynccontextmanager
 async def keep_backups(gate: Gate, choices: BackupChoices | None, status: BackupStatus) -> AsyncIterator[None]:
-    """Make backups until the block ends. One that is under way then is finished."""
+    """Make backups until the block ends. A backup in progress is finished."""
     gate.services.telemetry.gauges.extend(status.gauges())
     if choices is None:
         yield
@@ -171,7 +171,7 @@ class BackupKeeper:
             if error.code == "BACKUP_RUNNING":
                 return  # somebody asked for one, which is being made
             if self.status.failed(f"{error.code}: {error.message}", now):
-                _LOGGER.error("scheduled backups fail: %s; it is tried again", error)  # noqa: TRY400  # known errors
+                _LOGGER.error("scheduled backups fail: %s; trying again", error)  # noqa: TRY400  # known errors
         else:
             self.status.failure = None
 

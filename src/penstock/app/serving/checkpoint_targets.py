@@ -1,7 +1,7 @@
 """Where checkpoints of audit trails are written beside the database: files, webhooks, folders in Git repositories.
 
-A checkpoint helps only if whoever can change the database cannot change it: a file on another machine, a service of
-somebody else, a repository that is pushed elsewhere.
+A checkpoint helps only where it is safe from people who can change the database: in a file on another machine, at
+another organization's service, in a repository that is pushed elsewhere.
 
 Above it: `checkpoints`. Below it: the file system, `git`, the sender of webhooks.
 """
@@ -40,12 +40,12 @@ _SIGNED_BY = ("-c", "user.name=Penstock", "-c", "user.email=audit@penstock.inval
 
 @dataclass(frozen=True, slots=True)
 class Written:
-    """The checkpoint is there."""
+    """The checkpoint was written."""
 
 
 @dataclass(frozen=True, slots=True)
 class NotWritten:
-    """It is not, and why."""
+    """The checkpoint was not written, and why."""
 
     reason: str
 
@@ -69,7 +69,7 @@ class CheckpointTarget(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FileTarget:
-    """A file to which checkpoints are appended, with an empty line between them."""
+    """A file that gets every checkpoint, with an empty line between two."""
 
     path: Path
 
@@ -164,7 +164,7 @@ def _is_in_repository(folder: Path) -> bool:
 
 
 class WebhookTarget:
-    """An address to which checkpoints are posted as text, where the guard for outgoing webhooks allows."""
+    """An address that gets each checkpoint as text, if the guard for outgoing webhooks allows it."""
 
     def __init__(self, url: str, *, allow_private: bool) -> None:
         self.name = url

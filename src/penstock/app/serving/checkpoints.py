@@ -29,6 +29,9 @@ from penstock.base.errors import PenstockError
 from penstock.operations.audit.checkpoints import StoredCheckpoint, checkpoint_rows, newest_checkpoint
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
+from penstock.runtime.tables.audit.heads import find_audit_head
+from penstock.runtime.tables.audit.records import list_audit_tenants
+from penstock.runtime.tables.resources import read_mark, set_mark
 
 __all__ = ["CheckpointChoices", "keep_checkpoints"]
 
@@ -54,7 +57,7 @@ class CheckpointChoices:
 async def keep_checkpoints(
     gate: Gate, choices: CheckpointChoices, status: StampStatus | None = None
 ) -> AsyncIterator[None]:
-    """Sign trails and write checkpoints until the block ends; `status` learns how the authority of stamps does."""
+    """Sign trails and write checkpoints until the block ends; `status` learns whether stamping works."""
     if not gate.services.audited:
         yield
         return
@@ -97,12 +100,12 @@ class CheckpointKeeper:
             try:
                 await self.look()
             except PenstockError:
-                _LOGGER.exception("audit trails could not be signed; it is tried again")
+                _LOGGER.exception("audit trails could not be signed; trying again")
 
     async def look(self) -> None:
         """Sign the trails that are due, and write what the targets do not have yet."""
         platform = self.gate.services.platform
-        tenants = await platform.audit_tenants()
+        tenants = await list_audit_tenants(platform)
         for tenant in tenants:
             if await self._is_due(tenant):
                 await self._sign(tenant)
@@ -113,7 +116,7 @@ class CheckpointKeeper:
 
     async def _is_due(self, tenant: str) -> bool:
         platform, now = self.gate.services.platform, self.gate.services.clock.now_ms()
-        head = await platform.audit_head(tenant)
+        head = await find_audit_head(platform, tenant)
         if head is None or now < self._retry_at.get(tenant, 0):
             return False
         known = self._signed.get(tenant)
@@ -141,7 +144,7 @@ class CheckpointKeeper:
     async def _write(self, target: CheckpointTarget, tenants: Sequence[str]) -> None:
         platform = self.gate.services.platform
         mark = f"audit_checkpoints:{hashlib.sha256(target.name.encode()).hexdigest()[:16]}"
-        noted = await platform.mark(mark)
+        noted = await read_mark(platform, mark)
         progress = dict(noted) if isinstance(noted, dict) else {}
         for tenant in tenants:
             done = progress.get(tenant, 0)
@@ -154,7 +157,7 @@ class CheckpointKeeper:
                     return
                 self._reported.discard(target.name)
                 progress[tenant] = checkpoint.size
-                await platform.set_mark(mark, progress)
+                await set_mark(platform, mark, progress)
 
     async def _after(self, tenant: str, size: int) -> list[StoredCheckpoint]:
         """The checkpoints of a tenant above a size, oldest first."""

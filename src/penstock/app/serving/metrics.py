@@ -58,13 +58,13 @@ def _run_gauges(penstock: Penstock) -> list[Gauge]:
     return [
         Gauge(
             name="penstock_runs_abandoned",
-            help="Runs with work that nobody in this process did, until its watchdog went on with them.",
+            help="Runs with unattended work that the watchdog of this process continued.",
             kind="counter",
             read=lambda: {(): float(penstock.driver.abandoned.found if penstock.driver is not None else 0)},
         ),
         Gauge(
             name="penstock_runs_stuck",
-            help="Runs that its watchdog went on with several times and that have not moved.",
+            help="Runs that the watchdog continued several times and that have not moved.",
             read=lambda: {(): float(len(penstock.driver.abandoned.stuck) if penstock.driver is not None else 0)},
         ),
     ]
@@ -97,7 +97,7 @@ def _gauges(penstock: Penstock, services: Services) -> list[Gauge]:
         (
             Gauge(
                 name="penstock_event_loop_stall_max_seconds",
-                help="The longest time that the event loop stood still since the start.",
+                help="The longest time that the event loop was blocked since the start.",
                 read=lambda: {(): telemetry.loop_stall_max_seconds},
             ),
             Gauge(

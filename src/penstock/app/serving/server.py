@@ -1,4 +1,4 @@
-"""A server: one process with the store, the driver, the gate and its surfaces, until it is told to stop.
+"""A server: one process with the store, the driver, the gate and its surfaces, from start to stop.
 
 `shutdown` defines how it ends.
 

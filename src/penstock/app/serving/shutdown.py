@@ -1,8 +1,8 @@
 """How a server stops: in order, within a time that the operator chose, and without blocking on slow clients.
 
-Once it is told to stop, it accepts no more connections. Streams end, so that their readers reconnect, elsewhere or
-later, and continue where they were. Requests in progress are answered; those that only wait for a run get its handle
-after a moment. Then activities in progress may finish, and everything else continues at the next start.
+On the signal to stop, it accepts no more connections. Streams end, so that their readers reconnect, elsewhere or later,
+and continue where they were. Requests in progress are answered; those that only wait for a run get its handle after a
+moment. Then activities in progress may finish, and everything else continues at the next start.
 
 Above it: `server` creates the server, the commands decide when to stop. Below it: uvicorn, the gate, the driver.
 """
@@ -69,7 +69,7 @@ class StoppableServer(uvicorn.Server):
         self.requests_cut_off = len(self.server_state.tasks)
 
     def _leave_stuck_readers(self) -> None:
-        """Close streams whose reader accepts nothing: their last message would wait for it for ever."""
+        """Close streams whose reader accepts nothing: their last message would wait for it forever."""
         for connection in list(self.server_state.connections):
             if _is_stuck(connection):
                 connection.transport.abort()

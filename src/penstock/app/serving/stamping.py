@@ -57,7 +57,7 @@ class StampChoices:
 
 @dataclass(slots=True)
 class StampStatus:
-    """How the authority does, for the health of the server."""
+    """The status of the authority, for the health of the server."""
 
     reason: str | None = None
     since: int = 0
@@ -74,7 +74,7 @@ class StampStatus:
 
 
 def with_stamp_check(checks: Checks, status: StampStatus) -> Checks:
-    """Return checks of health that say whether checkpoints are stamped, too."""
+    """Add the check of stamps to the health checks."""
 
     async def look() -> dict[str, str]:
         told = "ok" if status.reason is None else f"not since {instant(status.since)}: {status.reason}"
@@ -127,7 +127,7 @@ class Stamper:
             self.status.worked()
 
     async def _stamp(self, tenant: str, checkpoint: StoredCheckpoint) -> str | None:
-        """Have one checkpoint stamped; return what went wrong."""
+        """Have one checkpoint stamped; return the error, if any."""
         if self._client is None:
             self._client = await asyncio.to_thread(self._made)
         request = stamp_request(checkpoint.note)
@@ -146,7 +146,7 @@ class Stamper:
         now = self.gate.services.clock.now_ms()
         self._retry_at = now + self.choices.retry_ms
         if self.status.failed(reason, now):
-            _LOGGER.error("checkpoints are not stamped by %s: %s; it is asked again later", self.choices.url, reason)
+            _LOGGER.error("checkpoints are not stamped by %s: %s; trying again later", self.choices.url, reason)
 
     def _made(self) -> timestamp_client.TimestampClient:
         allow_private = self.gate.services.webhooks.allow_private_addresses

@@ -101,4 +101,4 @@ class _SenderOnDemand:
 
 
 def _report(where: str, error: BaseException) -> None:
-    _LOGGER.error("work on %s failed; it is tried again", where, exc_info=error)
+    _LOGGER.error("work on %s failed; trying again", where, exc_info=error)

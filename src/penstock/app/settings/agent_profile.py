@@ -17,12 +17,13 @@ class AgentProfileSettings(Struct, frozen=True, kw_only=True):
     """The agent profile on HTTP, under `/api/agent/v1` and `/api/agent-admin/v1`."""
 
     enabled: Annotated[
-        bool, Field("Whether agents may list, preview, propose and execute actions there, and people govern them.")
+        bool,
+        Field(
+            "Whether to serve the agent profile, where agents list, preview, propose and execute actions and "
+            "people govern them."
+        ),
     ] = False
     fixtures: Annotated[
         bool,
-        Field(
-            "Whether there is a demo ledger, which compatible clients and `penstock verify` work on; every tenant has "
-            "one then."
-        ),
+        Field("Whether every tenant has a demo ledger for compatible clients and `penstock server verify`."),
     ] = False

@@ -19,10 +19,12 @@ __all__ = ["AuditSettings", "CheckpointSettings", "TimestampSettings"]
 class TimestampSettings(Struct, frozen=True, kw_only=True):
     """A time-stamping authority (RFC 3161) that stamps checkpoints; needs the extra `timestamp`."""
 
-    url: Annotated[str | None, Field("Where the authority is asked; without it nothing is stamped.", format=URL)] = None
+    url: Annotated[str | None, Field("The address of the authority; without it, nothing is stamped.", format=URL)] = (
+        None
+    )
     certificates: Annotated[
         str | None,
-        Field("A file with its certificates in PEM: a stamp that they do not verify is not kept.", format=PATH),
+        Field("A PEM file with its certificates; a stamp that they do not verify is discarded.", format=PATH),
     ] = None
 
 
@@ -30,10 +32,10 @@ class CheckpointSettings(Struct, frozen=True, kw_only=True):
     """Signed checkpoints of audit trails: when they are made, and where they are written beside the database."""
 
     every_entries: Annotated[
-        int, Field("A trail is signed when it has so many new records.", minimum=1, maximum=1_000_000)
+        int, Field("Sign a trail when it has this many new records.", minimum=1, maximum=1_000_000)
     ] = limits.AUDIT_CHECKPOINT_ENTRIES
-    every: Annotated[timedelta, Field("A trail with new records is signed at least this often.", minimum=1)] = (
-        timedelta(milliseconds=limits.AUDIT_CHECKPOINT_MS)
+    every: Annotated[timedelta, Field("Sign a trail with new records at least this often.", minimum=1)] = timedelta(
+        milliseconds=limits.AUDIT_CHECKPOINT_MS
     )
     files: Annotated[tuple[str, ...], Field("Files to which checkpoints are appended.", format=PATH)] = ()
     webhooks: Annotated[tuple[str, ...], Field("Addresses to which checkpoints are posted.", format=URL)] = ()
@@ -45,7 +47,7 @@ class CheckpointSettings(Struct, frozen=True, kw_only=True):
 
 
 class AuditSettings(Struct, frozen=True, kw_only=True):
-    """What is written down about calls."""
+    """The audit log of calls."""
 
     retention: Annotated[
         timedelta | None, Field("How long audit records are kept; null means forever.", minimum=60)

@@ -113,7 +113,7 @@ class SecretString(SecretValue, frozen=True):
             # The given value may be a secret, even as a number.
             return at.report(f"`{at.name}` must be {self.expected()}", REFERENCE_HINT)
         if carries_credentials(at.name.rpartition(".")[2]) and _SECRET_MARK not in value:
-            message = f"`{at.name}` is a secret: its value must not stand in settings"
+            message = f"`{at.name}` is a secret: settings must not contain its value"
             return at.report(message, f"{REFERENCE_HINT}; or a text with ${{secret:NAME}} in it", code=SECRET_CODE)
         return value
 

@@ -1,4 +1,4 @@
-"""Settings about who may do what: policies, what waits for a person, and whose workflows are trusted.
+"""Settings of governance: policies, calls that wait for a person, and trusted workflows.
 
 Above it: `model`. Below it: `declarations` defines what a declaration means; the presets are explained in
 `governance.holds`.
@@ -18,29 +18,31 @@ __all__ = ["ApprovalSettings", "GovernanceSettings", "PolicySettings", "Signatur
 
 
 class ApprovalSettings(Struct, frozen=True, kw_only=True):
-    """Who decides about calls that wait, unless a workflow or a policy says so itself."""
+    """Who decides about waiting calls, unless a workflow or a policy names somebody."""
 
     groups: Annotated[
         tuple[str, ...],
         Field("The groups whose members decide; a key belongs to one by its scope `approve:GROUP`.", format=GROUP),
     ] = ("approvers",)
-    count: Annotated[int, Field("How many different people have to agree.", minimum=1, maximum=20)] = 1
+    count: Annotated[int, Field("How many different people must approve a call.", minimum=1, maximum=20)] = 1
     separate: Annotated[
         bool | None,
         Field(
-            "Whether the caller, whoever made its key, and whoever it acts for may not decide, with any key of theirs; "
-            "null: only with the preset `strict`."
+            "Whether the caller, the creator of its key and the person it acts for are excluded from deciding; null "
+            "means only with the preset `strict`."
         ),
     ] = None
-    services: Annotated[bool, Field("Whether services may decide, too. Otherwise only people do.")] = False
-    timeout: Annotated[timedelta, Field("How long a call waits before it is given up.", minimum=1)] = timedelta(
-        milliseconds=limits.DRAFT_MS
+    services: Annotated[bool, Field("Whether services may decide as well as people.")] = False
+    timeout: Annotated[timedelta, Field("How long a call waits for a decision before it expires.", minimum=1)] = (
+        timedelta(milliseconds=limits.DRAFT_MS)
     )
     escalate_after: Annotated[
         timedelta | None,
-        Field("How long the groups have by themselves before others are asked, too; null: nobody else is.", minimum=1),
+        Field("How long the groups have before `escalate_to` may decide, too; null means no escalation.", minimum=1),
     ] = None
-    escalate_to: Annotated[tuple[str, ...], Field("The groups whose members may decide, too, then.", format=GROUP)] = ()
+    escalate_to: Annotated[
+        tuple[str, ...], Field("The groups whose members may decide after `escalate_after`.", format=GROUP)
+    ] = ()
 
 
 class GovernanceSettings(Struct, frozen=True, kw_only=True):
@@ -49,17 +51,17 @@ class GovernanceSettings(Struct, frozen=True, kw_only=True):
     preset: Annotated[
         Literal["open", "careful", "strict"],
         Field(
-            "`open`: none, unless a policy asks for it. `careful`: calls of agents, and of models over MCP, that could "
-            "do harm (risk high or critical), and whatever says `confirm` or `draft` of itself. `strict`: everything "
-            "that an agent changes, unless somebody granted that it may act by itself for a while."
+            "`open`: no call, unless a policy asks for it. `careful`: risky calls (high or critical) of agents and "
+            "of models over MCP, and workflows that ask for `confirm` or `draft`. `strict`: every change by an "
+            "agent, unless a grant lets it act alone for a while."
         ),
     ] = "careful"
     service_definitions: Annotated[
         Literal["trusted", "proposed"],
         Field(
-            "What services store (workflows, schedules, tools, models, agents, queries, schemas, webhooks, policies): "
-            "`trusted` takes effect at once, as a deployment pipeline needs it; `proposed` waits until a person "
-            "accepts it. What agents store is always proposed, unless the preset is `open`."
+            "What happens to workflows, schedules, tools, models, agents, queries, schemas, webhooks and policies "
+            "that services store: `trusted` applies them at once, as deployment pipelines need; `proposed` waits "
+            "until a person accepts them. Agents always propose, unless the preset is `open`."
         ),
     ] = "trusted"
     approvals: ApprovalSettings = ApprovalSettings()
@@ -74,8 +76,8 @@ class PolicySettings(Struct, frozen=True, kw_only=True):
     files: Annotated[
         tuple[str, ...],
         Field(
-            "Files with policies, patterns, or folders whose `.cedar` files are read; they are read again when they "
-            "change. One that cannot be read or has no policy stops the start; later, the policies before it stay in "
+            "Files, patterns, and folders of `.cedar` files with policies, reloaded when they change. At the start, "
+            "a file that cannot be read or has no policy stops the server. Later, the previous policies stay in "
             "force and the server is not ready.",
             "--policies",
             format=PATH,
@@ -84,16 +86,16 @@ class PolicySettings(Struct, frozen=True, kw_only=True):
 
 
 class SignatureSettings(Struct, frozen=True, kw_only=True):
-    """Whose workflows are stored and started."""
+    """Which signatures a workflow needs."""
 
     mode: Annotated[
         Literal["off", "warn", "require"],
         Field(
-            "What happens to a workflow that is not signed with a trusted key: nothing (`off`), a warning and a mark "
-            "(`warn`), or it is neither stored nor started (`require`)."
+            "What happens to a workflow without a trusted signature: nothing (`off`), a warning and a mark (`warn`), "
+            "or a refusal to store and start it (`require`)."
         ),
     ] = "off"
     trusted_keys: Annotated[
         tuple[str, ...],
-        Field("The public keys that are trusted: files that `penstock sign --new-key` wrote.", format=PATH),
+        Field("The trusted public keys: files written by `penstock workflow sign --new-key`.", format=PATH),
     ] = ()

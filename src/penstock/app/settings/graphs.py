@@ -20,27 +20,29 @@ __all__ = ["ONLY_GRAPH", "GraphSettings", "OnlyGraphSettings", "QueryFileSetting
 ONLY_GRAPH = "default"
 """The id of the graph that the block `graph` declares."""
 _QUERIES = (
-    "Its stored queries: files and folders (every declaration in every `.gq` file is one), or an object that gives "
-    "each name its file and how it is offered."
+    "Its stored queries: files and folders (every declaration in a `.gq` file is a query), or an object with a file "
+    "and MCP options for each name."
 )
 _BROKEN = (
-    "What a schema, query or policy with mistakes does at the start: `refuse` stops the server, `quarantine` starts it "
-    "without this graph. Later, a change with mistakes is not used."
+    "What happens at the start if a schema, query or policy has mistakes: `refuse` stops the server, `quarantine` "
+    "starts it without this graph. Later changes with mistakes are not applied."
 )
-_TOOLS_MAX = "Above so many exposed queries, `queries_list` and `query_run` are offered in place of one tool for each."
-_PROTECTED = "Branches that change only after somebody has approved it; the owner of the file is not asked."
+_TOOLS_MAX = (
+    "With more exposed queries than this, MCP offers `queries_list` and `query_run` instead of one tool for each query."
+)
+_PROTECTED = "Branches whose changes need approval, except those by the owner of the file."
 _POLICY = (
-    "Files and folders with policies (`.cedar`) that hold for this graph only, beside those of `policy.files`. If "
-    "there are none of those, scopes go on to decide about everything else."
+    "Files and folders with policies (`.cedar`) for this graph only, in addition to `policy.files`. Without "
+    "`policy.files`, scopes still decide about everything else."
 )
-_ADHOC = "Whether callers may send queries and mutations of their own, beside the stored ones."
+_ADHOC = "Whether callers may send their own queries and mutations, in addition to the stored ones."
 
 
 class QueryToolSettings(Struct, frozen=True, kw_only=True):
     """How a stored query is offered over MCP."""
 
-    expose: Annotated[bool, Field("Whether it is in lists of tools; it can be called by name in any case.")] = True
-    tool_name: Annotated[str | None, Field("Its name as a tool, if not its own.", format=QUERY_NAME)] = None
+    expose: Annotated[bool, Field("Whether tool lists include it; it can always be called by name.")] = True
+    tool_name: Annotated[str | None, Field("Its name as a tool; its own name unless set.", format=QUERY_NAME)] = None
 
 
 class QueryFileSettings(Struct, frozen=True, kw_only=True):
@@ -54,8 +56,8 @@ class _GraphChoices(Struct, frozen=True, kw_only=True):
     """What can be said of every graph."""
 
     queries: Annotated[tuple[str, ...] | Mapping[str, QueryFileSettings], Field(_QUERIES, format=PATH)] = ()
-    title: Annotated[str | None, Field("What people call it; its name unless set.")] = None
-    description: Annotated[str | None, Field("What is in it, for people and models.")] = None
+    title: Annotated[str | None, Field("Its display name; its name unless set.")] = None
+    description: Annotated[str | None, Field("Its content, described for people and models.")] = None
     allow_adhoc: Annotated[bool, Field(_ADHOC)] = False
     protected_branches: Annotated[tuple[str, ...], Field(_PROTECTED, format=BRANCH)] = ()
     tools_max: Annotated[int, Field(_TOOLS_MAX, minimum=0)] = limits.QUERY_TOOLS_MAX
@@ -67,7 +69,7 @@ class GraphSettings(_GraphChoices, frozen=True, kw_only=True):
     """A graph under the name that callers use for it."""
 
     schema: Annotated[str, Field("The file with its schema (`.pg`).", format=PATH)]
-    tenant: Annotated[str, Field("The tenant that has it.", format=TENANT)] = "default"
+    tenant: Annotated[str, Field("The tenant that owns it.", format=TENANT)] = "default"
 
     def problems(self) -> Iterator[ItemProblem]:
         """Check that no two queries want the same name as tools."""
@@ -81,12 +83,12 @@ class GraphSettings(_GraphChoices, frozen=True, kw_only=True):
 
 
 class OnlyGraphSettings(_GraphChoices, frozen=True, kw_only=True):
-    """The only graph of a server, which is called `default`. A server with several has them under `graphs`."""
+    """The only graph of a server, named `default`. Declare several graphs under `graphs`."""
 
     schema: Annotated[str | None, Field("The file with its schema (`.pg`); no graph unless set.", format=PATH)] = None
 
     def named(self) -> GraphSettings | None:
-        """Return it as a graph with a name; None if there is none."""
+        """Return it as a graph with a name; None without a schema."""
         if self.schema is None:
             return None
         return GraphSettings(

@@ -25,37 +25,33 @@ _References = EnvironmentReference | FileReference | CommandReference
 
 
 class IntrospectionSettings(Struct, frozen=True, kw_only=True):
-    """Where an issuer is asked about tokens that say nothing themselves (RFC 7662)."""
+    """Token introspection (RFC 7662), for issuers whose tokens are opaque."""
 
     url: Annotated[str, Field("The introspection endpoint of the issuer.", format=SECURE_URL)]
-    client_id: Annotated[str, Field("The client that this server is at the issuer.")]
-    client_secret: Annotated[_References, Field("Where the secret of that client is to be found.")]
+    client_id: Annotated[str, Field("The client id of this server at the issuer.")]
+    client_secret: Annotated[_References, Field("The secret of that client.")]
 
 
 class BrowserClientSettings(Struct, frozen=True, kw_only=True):
-    """The client that the console is at an issuer: people sign in there with a browser (OpenID Connect).
+    """The console as a client of an issuer, where people sign in with a browser (OpenID Connect).
 
     Its redirect address is `server.public_url` with `/console/sign-in/callback`.
     """
 
-    client_id: Annotated[str, Field("The client that the console is at the issuer.")]
-    client_secret: Annotated[
-        _References | None, Field("Where the secret of that client is to be found; a public client has none.")
-    ] = None
+    client_id: Annotated[str, Field("The client id of the console at the issuer.")]
+    client_secret: Annotated[_References | None, Field("The secret of that client; a public client has none.")] = None
     scopes: Annotated[
         tuple[str, ...],
-        Field("The scopes to ask for besides `openid`; unless set, those that clients of MCP are told to ask for."),
+        Field("The scopes to request besides `openid`; unless set, the scopes that MCP clients request."),
     ] = ()
     back_channel_logout: Annotated[
         bool,
         Field(
-            "Whether the issuer may end sessions when somebody signs out there, with logout tokens that it sends to "
+            "Whether the issuer may end sessions when somebody signs out there. It sends logout tokens to "
             "`server.public_url` with `/console/back-channel-logout/NAME`."
         ),
     ] = False
-    label: Annotated[str | None, Field("What the button says people sign in with; unless set, the issuer's name.")] = (
-        None
-    )
+    label: Annotated[str | None, Field("The name on the sign-in button; unless set, the issuer's name.")] = None
 
 
 class IssuerSettings(Struct, frozen=True, kw_only=True):
@@ -63,20 +59,21 @@ class IssuerSettings(Struct, frozen=True, kw_only=True):
 
     issuer: Annotated[str, Field("The issuer exactly as its tokens name it (`iss`).", format=SECURE_URL)]
     jwks_url: Annotated[
-        str | None, Field("Where its signing keys are; unless set, its metadata says so.", format=SECURE_URL)
+        str | None, Field("The address of its signing keys; unless set, its metadata names it.", format=SECURE_URL)
     ] = None
     audience: Annotated[
         tuple[str, ...],
-        Field("What its tokens call this server (`aud`); unless set, `server.public_url` with `server.mcp.path`."),
+        Field(
+            "The audience (`aud`) that its tokens have for this server; unless set, `server.public_url` with "
+            "`server.mcp.path`."
+        ),
     ] = ()
     algorithms: Annotated[
         tuple[str, ...],
         Field(f"The algorithms that it may sign with, some of {', '.join(ALGORITHMS)}.", format=ALGORITHM),
     ] = ALGORITHMS
-    subject_claim: Annotated[str, Field("The claim that says who the caller is.")] = "sub"
-    tenant: Annotated[str, Field("The tenant that its callers belong to, if no claim says it.", format=TENANT)] = (
-        "default"
-    )
+    subject_claim: Annotated[str, Field("The claim that identifies the caller.")] = "sub"
+    tenant: Annotated[str, Field("The tenant of its callers, if no claim names it.", format=TENANT)] = "default"
     tenant_claim: Annotated[str | None, Field("The claim that names the tenant of a caller.")] = None
     tenant_map: Annotated[
         Mapping[str, str],
@@ -88,36 +85,36 @@ class IssuerSettings(Struct, frozen=True, kw_only=True):
     group_map: Annotated[
         Mapping[str, str],
         Field(
-            "The group here for each group of the issuer; others count for nothing. Without entries, all count, with "
-            "the name of the issuer and a dot in front."
+            "The group here for each group of the issuer; other groups are ignored. Without entries, all groups "
+            "count, prefixed with the name of the issuer and a dot."
         ),
     ] = {}
     scopes_claim: Annotated[
         str | None,
-        Field("The claim that has the scopes, as text or as a list; unless set, `scope`, or else `scp`."),
+        Field("The claim with the scopes, as text or as a list; unless set, `scope`, or else `scp`."),
     ] = None
     scope_map: Annotated[
         Mapping[str, tuple[str, ...]],
         Field(
-            "The scopes here for each scope of the issuer; others count for nothing. Without entries, scopes count as "
-            "they are, except those with `*`.",
+            "The scopes here for each scope of the issuer; other scopes are ignored. Without entries, scopes count "
+            "unchanged, except scopes with `*`.",
             format=SCOPE_NAME,
         ),
     ] = {}
     kind_claim: Annotated[
-        str | None, Field("The claim that says what a caller is: `person`, `agent` or `service`.")
+        str | None, Field("The claim with the kind of the caller: `person`, `agent` or `service`.")
     ] = None
     agents: Annotated[tuple[str, ...], Field("Client ids whose tokens stand for agents.")] = ()
     services: Annotated[
         tuple[str, ...],
-        Field("Client ids whose tokens stand for services; so do all that a client got for itself."),
+        Field("Client ids whose tokens stand for services, as do all tokens that a client got in its own name."),
     ] = ()
     introspection: Annotated[
-        IntrospectionSettings | None, Field("How to ask about tokens that are no JWTs; without, they are refused.")
+        IntrospectionSettings | None, Field("How to check tokens that are not JWTs; without it, they are refused.")
     ] = None
 
     console: Annotated[
-        BrowserClientSettings | None, Field("How people sign in to the console there; without, they use keys.")
+        BrowserClientSettings | None, Field("How people sign in to the console there; without it, they use keys.")
     ] = None
 
     def problems(self) -> Iterator[ItemProblem]:
@@ -135,31 +132,34 @@ class IssuerSettings(Struct, frozen=True, kw_only=True):
 
 
 class PipeSettings(Struct, frozen=True, kw_only=True):
-    """Who the assistant is that starts `penstock mcp` on a file. Unless set, an agent of the user who starts it."""
+    """The principal of an assistant that starts `penstock mcp` on a file.
 
-    owner: Annotated[bool, Field("Whether it is the owner of the file, who may do everything.", "--as-owner")] = False
+    Unless set, it is an agent of the user who starts it.
+    """
+
+    owner: Annotated[bool, Field("Whether it acts as the owner of the file, who may do everything.", "--as-owner")] = (
+        False
+    )
     name: Annotated[
-        str | None, Field("What it is called; unless set, like the user of the operating system.", format=PRINCIPAL)
+        str | None, Field("Its name; unless set, that of the operating system's user.", format=PRINCIPAL)
     ] = None
     kind: Annotated[
         Literal["agent", "person", "service"],
-        Field("What it is; calls of an agent may have to wait for a person."),
+        Field("Its kind; calls of an agent may have to wait for a person."),
     ] = "agent"
     scopes: Annotated[
         tuple[str, ...],
         Field(
-            "What it may do; unless set, run what is exposed and follow its runs, and use the operations that "
-            "`server.mcp.toolset` offers.",
+            "Its scopes; unless set, it may run what is exposed, follow its runs, and use the operations of "
+            "`server.mcp.toolset`.",
             format=SCOPE,
         ),
     ] = ()
-    groups: Annotated[
-        tuple[str, ...], Field("The groups that it belongs to, for policies and approvals.", format=PRINCIPAL)
-    ] = ()
+    groups: Annotated[tuple[str, ...], Field("Its groups, for policies and approvals.", format=PRINCIPAL)] = ()
 
 
 class OauthSettings(Struct, frozen=True, kw_only=True):
-    """Callers who sign in at an issuer and come with its access token, on every surface over HTTP."""
+    """Callers that sign in at an issuer and present its access token, on every surface over HTTP."""
 
     issuers: Annotated[
         Mapping[str, IssuerSettings],
@@ -168,15 +168,15 @@ class OauthSettings(Struct, frozen=True, kw_only=True):
     scopes: Annotated[
         tuple[str, ...],
         Field(
-            "The scopes that clients are told to ask for, in the issuer's words; unless set, those that it takes to "
-            "run exposed workflows and to follow their runs."
+            "The scopes that clients should request, in the issuer's terms; unless set, the scopes to run exposed "
+            "workflows and follow their runs."
         ),
     ] = ()
     standing_authority: Annotated[
         timedelta,
         Field(
-            "How long schedules and webhooks that were made with a token act with its scopes; saving them again "
-            "renews it.",
+            "How long schedules and webhooks created with a token act with its scopes; saving them again renews the "
+            "time.",
             minimum=60,
         ),
     ] = timedelta(milliseconds=limits.STANDING_AUTHORITY_MS)

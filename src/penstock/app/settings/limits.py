@@ -1,4 +1,4 @@
-"""Settings of limits: how much a key, a tenant, a capability and a stranger may ask for.
+"""Settings of rate limits: for keys, tenants, capabilities, and callers without credentials.
 
 Above it: `model`. Below it: `composite_types`. The numbers have their reasons in `base.limits.gate`.
 """
@@ -17,7 +17,7 @@ __all__ = ["CapabilityLimitSettings", "LimitSettings", "TenantLimitSettings"]
 
 
 class TenantLimitSettings(Struct, frozen=True, kw_only=True):
-    """How much all API keys of one tenant may ask for together. Nothing but the limits of its keys unless set."""
+    """Rate limits for all API keys of one tenant together. Unless set, only the limits of each key apply."""
 
     read_per_minute: Annotated[
         int | None, Field("Calls a minute that only read; null means any number.", minimum=1)
@@ -42,7 +42,7 @@ class CapabilityLimitSettings(Struct, frozen=True, kw_only=True):
 
 
 class LimitSettings(Struct, frozen=True, kw_only=True):
-    """How much one API key may ask for, and others."""
+    """Rate limits for one API key, and for callers without one."""
 
     read_per_minute: Annotated[int, Field("Calls a minute that only read.", minimum=1)] = limits.READ_CALLS_PER_MINUTE
     write_per_minute: Annotated[int, Field("Calls a minute that change something.", minimum=1)] = (
@@ -51,14 +51,14 @@ class LimitSettings(Struct, frozen=True, kw_only=True):
     admin_per_minute: Annotated[int, Field("Calls a minute about keys, policies and exports.", minimum=1)] = (
         limits.ADMIN_CALLS_PER_MINUTE
     )
-    concurrent_per_key: Annotated[int, Field("Calls at once.", minimum=1)] = limits.CONCURRENT_CALLS_PER_KEY
+    concurrent_per_key: Annotated[int, Field("Concurrent calls.", minimum=1)] = limits.CONCURRENT_CALLS_PER_KEY
     unauthenticated_per_minute: Annotated[
-        int, Field("Requests a minute without credentials, from one address.", minimum=1)
+        int, Field("Requests a minute without credentials from one address.", minimum=1)
     ] = limits.UNAUTHENTICATED_PER_MINUTE
     failed_logins_per_minute: Annotated[
         int,
         Field(
-            "Wrong credentials a minute from one address; further ones are told to wait. Valid ones are always let in.",
+            "Wrong credentials a minute from one address; more are refused for a while. Valid credentials always work.",
             minimum=1,
         ),
     ] = limits.FAILED_LOGINS_PER_MINUTE

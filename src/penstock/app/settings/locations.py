@@ -31,9 +31,9 @@ INVALID: Final = Invalid()
 
 
 class Source(Struct, frozen=True, kw_only=True):
-    """Where values come from: a file with the positions of its parts, or a variable or flag, which has only a name.
+    """The source of values: a file with the positions of its parts, or a variable or flag, which has only a name.
 
-    Relative paths start at `folder`, or at the current folder if there is none.
+    Relative paths start at `folder`, or else at the current folder.
     """
 
     label: str

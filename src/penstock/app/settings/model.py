@@ -73,35 +73,36 @@ _FOREIGN = "COMPOZY_SERVER_MCP_"
 
 
 class CorsSettings(Struct, frozen=True, kw_only=True):
-    """Web pages of other origins. Browsers refuse them unless they are listed."""
+    """Cross-origin requests (CORS). Browsers block pages of other origins unless you list the origins."""
 
     origins: Annotated[
-        tuple[str, ...], Field("Origins whose pages may call the API; none means off, `*` any.", format=ORIGIN)
+        tuple[str, ...],
+        Field("Origins whose pages may call the API; none turns CORS off, `*` allows any origin.", format=ORIGIN),
     ] = ()
 
 
 class StreamSettings(Struct, frozen=True, kw_only=True):
     """Event streams of runs."""
 
-    max: Annotated[int, Field("Streams that may be open at once.", minimum=1)] = limits.STREAMS_MAX
-    per_key: Annotated[int, Field("Streams that one API key may have open at once.", minimum=1)] = (
+    max: Annotated[int, Field("The maximum number of open streams.", minimum=1)] = limits.STREAMS_MAX
+    per_key: Annotated[int, Field("The maximum number of open streams for one API key.", minimum=1)] = (
         limits.STREAMS_PER_KEY
     )
     heartbeat_seconds: Annotated[
         float, Field("How long a stream may be silent before it says that it lives.", minimum=0.1, maximum=3600)
     ] = limits.STREAM_HEARTBEAT_SECONDS
-    retry_seconds: Annotated[
-        float, Field("How long clients are told to wait before they connect again.", minimum=0, maximum=3600)
-    ] = limits.STREAM_RETRY_MS / 1000
+    retry_seconds: Annotated[float, Field("How long clients wait before they reconnect.", minimum=0, maximum=3600)] = (
+        limits.STREAM_RETRY_MS / 1000
+    )
 
 
 class McpSettings(Struct, frozen=True, kw_only=True):
     """Penstock as an MCP server."""
 
-    enabled: Annotated[bool, Field("Whether tools are offered over MCP.", aliases=(f"{_FOREIGN}ENABLED",))] = True
+    enabled: Annotated[bool, Field("Whether to offer tools over MCP.", aliases=(f"{_FOREIGN}ENABLED",))] = True
     path: Annotated[
         str,
-        Field("Where MCP clients connect.", aliases=("MCP_SERVER_PATH", f"{_FOREIGN}PATH"), format=URL_PATH),
+        Field("The path where MCP clients connect.", aliases=("MCP_SERVER_PATH", f"{_FOREIGN}PATH"), format=URL_PATH),
     ] = "/mcp"
     transport: Annotated[
         Literal["http", "sse", "stdio"],
@@ -115,7 +116,8 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     protocol_version: Annotated[
         Literal["auto", "2025-03-26", "2025-06-18", "2025-11-25", "2026-07-28"],
         Field(
-            "`auto` agrees with each client on the newest version that both know; a version is offered alone.",
+            "The protocol version: `auto` negotiates the newest version that each client knows; a fixed version is "
+            "the only one offered.",
             aliases=(
                 "PENSTOCK_SERVER_MCP_PROTOCOL",
                 f"{_FOREIGN}PROTOCOL_VERSION",
@@ -125,31 +127,34 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     ] = "auto"
     tool_prefix: Annotated[
         str,
-        Field("What the names of built-in tools begin with.", aliases=(f"{_FOREIGN}TOOL_PREFIX",), format=TOOL_PREFIX),
+        Field("The prefix of the names of built-in tools.", aliases=(f"{_FOREIGN}TOOL_PREFIX",), format=TOOL_PREFIX),
     ] = "penstock"
     tool_names: Annotated[
         Literal["underscore", "dot"],
         Field(
-            "How names of tools are spelt: `penstock_workflow_list` or `penstock.workflow.list`; both are understood."
+            "The spelling of tool names: `penstock_workflow_list` or `penstock.workflow.list`; calls may use either."
         ),
     ] = "underscore"
     exclude_endpoints: Annotated[
         tuple[str, ...],
         Field(
-            "REST paths that are not offered as tools; `*` stands for anything.",
+            "REST paths not to offer as tools; `*` matches anything.",
             aliases=(f"{_FOREIGN}EXCLUDE_ENDPOINTS",),
             format=ENDPOINT,
         ),
     ] = ("/api/v0/admin/*", "/api/v0/internal/*")
     output_schemas: Annotated[
         bool,
-        Field("Whether lists of tools say what built-in operations answer with; those of workflows always do."),
+        Field(
+            "Whether tool lists include the output schemas of built-in operations; those of workflows are always "
+            "included."
+        ),
     ] = False
     toolset: Annotated[
         str,
         Field(
-            "The tools that clients have whose address names none with `?toolset=`: exposed workflows, imported tools "
-            "and what follows their runs, unless it says `management` or names others.",
+            "The tools for clients whose address has no `?toolset=`. `default` has exposed workflows, imported "
+            "tools, and the tools to follow their runs; `management` has operations, too.",
             "--toolset",
             format=TOOLSET,
         ),
@@ -157,16 +162,16 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     catalogue_bytes: Annotated[
         int,
         Field(
-            "How large the list of tools may be before the toolset `management` leaves operations to a search; exposed "
-            "workflows are always listed. A token is about four bytes.",
+            "The size of the tool list above which the toolset `management` replaces operations with a search. "
+            "Exposed workflows are always listed. A token is about four bytes.",
             minimum=0,
         ),
     ] = limits.MCP_CATALOGUE_BYTES_MAX
     fast_path: Annotated[
         bool,
         Field(
-            "Whether frequent requests (lists, calls that only read, looks at tasks) take the short way; the answers "
-            "are the same."
+            "Whether to use the faster path for frequent requests (lists, reads, task status). The answers are the "
+            "same."
         ),
     ] = True
     max_concurrent_requests: Annotated[
@@ -176,7 +181,7 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     request_timeout: Annotated[
         timedelta,
         Field(
-            "How long a call waits for a run before it answers with a handle.",
+            "How long a call waits for its run before it answers with a handle.",
             aliases=(f"{_FOREIGN}REQUEST_TIMEOUT",),
             minimum=0.001,
         ),
@@ -184,16 +189,16 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     on_disconnect: Annotated[
         Literal["cancel", "keep"],
         Field(
-            "What becomes of a run that a tool started when its client disconnects before the answer. "
-            "`notifications/cancelled` cancels the run in any case; over HTTP, clients of revision 2026-07-28 cancel "
-            "a call by disconnecting, so this decides for them."
+            "What happens to the run of a tool call when its client disconnects before the answer. "
+            "`notifications/cancelled` always cancels the run. Over HTTP, clients of revision 2026-07-28 cancel a "
+            "call by disconnecting, so this setting decides for them."
         ),
     ] = "keep"
     step_logs: Annotated[
         bool,
         Field(
-            "Whether a client that waits with a run hears what steps write with `context.logger`; secrets that a step "
-            "was given are taken out."
+            "Whether a client that waits for a run receives the log lines of steps (`context.logger`). Secrets of "
+            "the step are masked."
         ),
     ] = True
     pipe: PipeSettings = PipeSettings()
@@ -208,15 +213,15 @@ class McpSettings(Struct, frozen=True, kw_only=True):
     sse_retry_interval: Annotated[
         timedelta,
         Field(
-            "How long clients of sessions are told to wait before they come back to a stream that was closed.",
+            "How long clients of sessions wait before they reconnect to a closed stream.",
             aliases=(f"{_FOREIGN}SSE_RETRY_INTERVAL",),
         ),
     ] = timedelta(milliseconds=limits.STREAM_RETRY_MS)
     sse_close_after: Annotated[
         timedelta | None,
         Field(
-            "How long the event stream of a call stays open in a session; then it is closed, and the client comes back "
-            "for the rest (clients of revision 2025-11-25). Null leaves it open until the answer.",
+            "How long the event stream of a call stays open in a session. Then it is closed, and the client "
+            "reconnects for the rest (revision 2025-11-25). Null leaves it open until the answer.",
             minimum=0.1,
         ),
     ] = None
@@ -226,41 +231,41 @@ class OpenwopSettings(Struct, frozen=True, kw_only=True):
     """The wire of OpenWOP hosts, under `/v1`."""
 
     mcp: Annotated[
-        bool, Field("Whether MCP is offered at `/v1/mcp` too, as that wire has it; only where `server.mcp` is on.")
+        bool, Field("Whether to offer MCP at `/v1/mcp` too, as OpenWOP defines it; requires `server.mcp`.")
     ] = True
     seam: Annotated[
         bool,
         Field(
-            "Whether conformance tests may put workflows in at `/v1/host/sample/workflows`; only on a server that "
-            "nobody but this machine reaches."
+            "Whether conformance tests may add workflows at `/v1/host/sample/workflows`; only on a server that only "
+            "this machine can reach."
         ),
     ] = False
 
 
 class ServerSettings(Struct, frozen=True, kw_only=True):
-    """What listens, and what it lets in."""
+    """The HTTP server: its address, its surfaces and its bounds."""
 
     host: Annotated[
         str,
-        Field("The address to listen on; only this machine can connect unless it is changed.", "--host", format=HOST),
+        Field("The address to listen on; by default, only this machine can connect.", "--host", format=HOST),
     ] = "127.0.0.1"
-    port: Annotated[
-        int, Field("The port to listen on; 0 takes any that is free.", "--port", minimum=0, maximum=65_535)
-    ] = 5151
-    base_path: Annotated[str, Field("What the paths of the REST API begin with.", format=URL_PATH)] = "/api/v0"
+    port: Annotated[int, Field("The port to listen on; 0 chooses a free one.", "--port", minimum=0, maximum=65_535)] = (
+        5151
+    )
+    base_path: Annotated[str, Field("The prefix of the paths of the REST API.", format=URL_PATH)] = "/api/v0"
     public_url: Annotated[
-        str | None, Field("The address under which others reach the server, for links and discovery.", format=URL)
+        str | None, Field("The public address of the server, for links and discovery.", format=URL)
     ] = None
     cors: CorsSettings = CorsSettings()
     max_body_bytes: Annotated[int, Field("The largest body of a request.", minimum=1_024)] = limits.REQUEST_BYTES_MAX
-    max_concurrent_requests: Annotated[int, Field("Requests that are worked on at once, streams apart.", minimum=1)] = (
-        limits.REQUESTS_AT_ONCE_MAX
-    )
+    max_concurrent_requests: Annotated[
+        int, Field("The maximum number of concurrent requests, without streams.", minimum=1)
+    ] = limits.REQUESTS_AT_ONCE_MAX
     drain_seconds: Annotated[
-        float, Field("How long work under way may go on after a signal to stop.", minimum=0, maximum=3600)
+        float, Field("How long work in progress may continue after a signal to stop.", minimum=0, maximum=3600)
     ] = limits.DRAIN_SECONDS
     sync_wait_seconds: Annotated[
-        float, Field("How long a call with `sync: true` waits for its run when it does not say.", minimum=0)
+        float, Field("How long a call with `sync: true` waits for its run by default.", minimum=0)
     ] = limits.SYNC_WAIT_SECONDS
     sync_wait_max_seconds: Annotated[
         float, Field("The longest wait that a call may ask for.", minimum=0, maximum=3600)
@@ -269,10 +274,10 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
         int | None, Field("The smallest answer that is compressed; null turns compression off.", minimum=0)
     ] = limits.GZIP_BYTES_MIN
     trusted_proxies: Annotated[
-        tuple[str, ...], Field("Proxies whose word on the client's address is believed.", format=NETWORK)
+        tuple[str, ...], Field("Proxies that are trusted to report the client's address.", format=NETWORK)
     ] = ()
-    docs_enabled: Annotated[bool, Field("Whether the API's own documentation is served.")] = True
-    console_enabled: Annotated[bool, Field("Whether the web console is served, at /console.")] = True
+    docs_enabled: Annotated[bool, Field("Whether to serve the API documentation.")] = True
+    console_enabled: Annotated[bool, Field("Whether to serve the web console, at /console.")] = True
     streams: StreamSettings = StreamSettings()
     mcp: McpSettings = McpSettings()
     openwop: OpenwopSettings = OpenwopSettings()
@@ -280,29 +285,31 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
 
 
 class BackupSettings(Struct, frozen=True, kw_only=True):
-    """Backups that the server makes by itself, in `storage.backup_folder`."""
+    """Scheduled backups by the server, in `storage.backup_folder`."""
 
     every: Annotated[
         timedelta | None,
-        Field("How often the server makes a backup, such as `24h`; null means only when it is asked to.", minimum=60),
+        Field("How often the server makes a backup, such as `24h`; null means only on request.", minimum=60),
     ] = None
     keep: Annotated[
         int,
         Field(
-            "How many scheduled backups stay; the server deletes older ones after each new one. Backups that somebody "
-            "asked for are not counted, and never deleted.",
+            "How many scheduled backups to keep. The server deletes older ones after each new one. Backups on "
+            "request are not counted and never deleted.",
             minimum=1,
             maximum=limits.BACKUPS_SCHEDULED_MAX // 2,
         ),
     ] = limits.BACKUPS_KEPT
     keep_for: Annotated[
         timedelta | None,
-        Field("How long scheduled backups stay at least, however many there are; null lets `keep` decide.", minimum=60),
+        Field(
+            "How long to keep scheduled backups at least, whatever their number; null lets `keep` decide.", minimum=60
+        ),
     ] = None
 
 
 class StorageSettings(Struct, frozen=True, kw_only=True):
-    """Where everything is kept."""
+    """Where data is stored."""
 
     path: Annotated[
         str, Field("The SQLite file that holds definitions, runs and keys.", "--db", ("PENSTOCK_DB",), format=PATH)
@@ -310,14 +317,15 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     synchronous: Annotated[
         Literal["FULL", "NORMAL", "OFF"],
         Field(
-            "When the disk must have a commit: `FULL` at once, `NORMAL` and `OFF` may lose the last ones with power."
+            "When commits reach the disk: `FULL` at once; `NORMAL` and `OFF` may lose the last commits in a power "
+            "failure."
         ),
     ] = "FULL"
     backup_folder: Annotated[
         str | None,
         Field(
-            "The folder for backups that the server makes, on a schedule (`storage.backups`) or when it is asked to "
-            "(`backup.create`); null means none.",
+            "The folder for backups that the server makes, on a schedule (`storage.backups`) or on request "
+            "(`backup.create`); null turns them off.",
             format=PATH,
         ),
     ] = None
@@ -325,7 +333,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
 
 
 class WorkflowSettings(Struct, frozen=True, kw_only=True):
-    """Which documents are made known, at the start and when they change."""
+    """The workflow documents that the server registers, at the start and when they change."""
 
     paths: Annotated[
         tuple[str, ...], Field("Files, folders, and patterns such as `flows/**/*.yaml`.", "--workflows", format=PATH)
@@ -334,7 +342,7 @@ class WorkflowSettings(Struct, frozen=True, kw_only=True):
 
 
 class StepSettings(Struct, frozen=True, kw_only=True):
-    """Which Python functions workflows may call."""
+    """The Python functions that workflows may call."""
 
     modules: Annotated[
         tuple[str, ...], Field("Files (steps.py) or modules with @step functions.", "--steps", format=MODULE)
@@ -346,17 +354,17 @@ class AuthKeySettings(Struct, frozen=True, kw_only=True):
 
     default_expiry: Annotated[
         timedelta | None,
-        Field("How long a new key is valid when nobody says; null means until it is revoked.", minimum=60),
+        Field("The default validity of a new key; null means until it is revoked.", minimum=60),
     ] = None
 
 
 class AuthSettings(Struct, frozen=True, kw_only=True):
-    """Who may come in."""
+    """How callers authenticate."""
 
     pepper_file: Annotated[
         str | None,
         Field(
-            "The file with the key that API keys are hashed with; without one it stands beside the database.",
+            "The file with the server's secret, which hashes API keys; unless set, a file beside the database.",
             format=PATH,
         ),
     ] = None
@@ -365,17 +373,17 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
 
 
 class RetentionSettings(Struct, frozen=True, kw_only=True):
-    """What is forgotten, and when."""
+    """How long data is kept."""
 
     runs: Annotated[
-        timedelta | None, Field("How long runs are kept after they ended; null means forever.", minimum=60)
+        timedelta | None, Field("How long to keep runs after they ended; null means forever.", minimum=60)
     ] = None
 
 
 class IdempotencySettings(Struct, frozen=True, kw_only=True):
-    """Calls that are made twice."""
+    """Answers to repeated calls."""
 
-    ttl: Annotated[timedelta, Field("How long the answer to a call with an `Idempotency-Key` is kept.", minimum=60)] = (
+    ttl: Annotated[timedelta, Field("How long to keep the answer to a call with an `Idempotency-Key`.", minimum=60)] = (
         timedelta(milliseconds=limits.IDEMPOTENCY_TTL_MS)
     )
 
@@ -383,64 +391,62 @@ class IdempotencySettings(Struct, frozen=True, kw_only=True):
 class WebhookSettings(Struct, frozen=True, kw_only=True):
     """Webhooks, received and sent."""
 
-    max_body_bytes: Annotated[int, Field("The largest webhook that is received.", minimum=1)] = limits.WEBHOOK_BYTES_MAX
+    max_body_bytes: Annotated[int, Field("The largest webhook to accept.", minimum=1)] = limits.WEBHOOK_BYTES_MAX
     deliver_timeout_seconds: Annotated[
         float, Field("How long a receiver may take to accept an event.", minimum=0.1, maximum=300)
     ] = limits.WEBHOOK_DELIVERY_SECONDS_MAX
     max_attempts: Annotated[
-        int, Field("Attempts to deliver an event before it is put aside.", minimum=1, maximum=100)
+        int, Field("Attempts to deliver an event before it is marked dead.", minimum=1, maximum=100)
     ] = limits.WEBHOOK_ATTEMPTS_MAX
     allow_private_addresses: Annotated[
-        bool, Field("Whether events may be sent into private networks and to this machine.")
+        bool, Field("Whether to send events into private networks and to this machine.")
     ] = False
     allow_unsigned: Annotated[
-        bool, Field("Whether webhooks that name no secret are received; anybody can then start their workflows.")
+        bool, Field("Whether to accept webhooks without a secret; anybody can then start their workflows.")
     ] = False
     retention: Annotated[
-        timedelta | None, Field("How long deliveries are kept after they ended; null means forever.", minimum=60)
+        timedelta | None, Field("How long to keep deliveries after they ended; null means forever.", minimum=60)
     ] = timedelta(milliseconds=limits.DELIVERY_RETENTION_MS)
 
 
 class HttpSettings(Struct, frozen=True, kw_only=True):
-    """Where `http` nodes may go."""
+    """The addresses that `http` nodes may reach."""
 
     allow_hosts: Annotated[
         tuple[str, ...],
-        Field(
-            "Hosts that may be reached wherever they are: names, `*.name`, addresses, networks.", format=ALLOWED_HOST
-        ),
+        Field("Hosts that are always allowed: names, `*.name`, addresses, networks.", format=ALLOWED_HOST),
     ] = ()
     allow_private: Annotated[
-        bool, Field("Whether private networks and this machine may be reached; metadata services stay closed.")
+        bool, Field("Whether to allow private networks and this machine; metadata services stay blocked.")
     ] = False
 
 
 class LoggingSettings(Struct, frozen=True, kw_only=True):
-    """What a process says about its work, on standard error."""
+    """The log, on standard error."""
 
-    level: Annotated[
-        Literal["debug", "info", "warning", "error"], Field("The least that is worth a line.", "--verbose")
-    ] = "info"
-    format: Annotated[Literal["text", "json"], Field("Lines for people, or JSON objects for programs.", "--json")] = (
-        "text"
+    level: Annotated[Literal["debug", "info", "warning", "error"], Field("The lowest level to log.", "--verbose")] = (
+        "info"
     )
+    format: Annotated[
+        Literal["text", "json"], Field("`text` writes lines for people, `json` objects for programs.", "--json")
+    ] = "text"
 
 
 class TelemetrySettings(Struct, frozen=True, kw_only=True):
-    """Numbers for monitoring, and where traces are looked at."""
+    """Metrics, and links to traces."""
 
-    metrics_public: Annotated[bool, Field("Whether `/metrics` answers without a key.")] = False
+    metrics_public: Annotated[bool, Field("Whether `/metrics` is available without a key.")] = False
     trace_url: Annotated[
         str | None,
         Field(
-            "The page of a trace in your tracing system, with `{trace_id}` for its id: the console links runs to it.",
+            "The page of a trace in your tracing system, with `{trace_id}` for its id. The console links runs to it.",
             format=TRACE_URL,
         ),
     ] = None
 
 
 class Settings(Struct, frozen=True, kw_only=True):
-    """All settings. `Settings()` is what holds when nothing is set."""
+    """All settings. `Settings()` has the defaults."""
 
     server: ServerSettings = ServerSettings()
     storage: StorageSettings = StorageSettings()
@@ -462,19 +468,19 @@ class Settings(Struct, frozen=True, kw_only=True):
     mcp_servers: Annotated[
         Mapping[str, McpServerSettings],
         Field(
-            "MCP servers whose tools `tool_call` nodes may use; `import` puts tools into the catalogue. May also be "
-            "written `mcpServers`, as MCP clients do.",
+            "MCP servers whose tools `tool_call` nodes may use; `import` adds tools to the catalogue. `mcpServers`, "
+            "as in MCP clients, works too.",
             format=TABLE_NAME,
         ),
     ] = {}
-    mcp_allow_commands: Annotated[tuple[str, ...], Field("Programs that may be started as MCP servers, by name.")] = (
-        DEFAULT_ALLOWED_COMMANDS
-    )
+    mcp_allow_commands: Annotated[
+        tuple[str, ...], Field("The names of programs that may be started as MCP servers.")
+    ] = DEFAULT_ALLOWED_COMMANDS
     apis: Annotated[
         Mapping[str, ApiSettings],
         Field(
-            "APIs with an OpenAPI document, whose operations `tool_call` nodes may use; `import` puts some into the "
-            "catalogue.",
+            "APIs with an OpenAPI document, whose operations `tool_call` nodes may use; `import` adds operations to "
+            "the catalogue.",
             format=TABLE_NAME,
         ),
     ] = {}
@@ -482,7 +488,7 @@ class Settings(Struct, frozen=True, kw_only=True):
         Mapping[str, ModelSettings], Field("Language models that `llm_call` nodes may use.", format=TABLE_NAME)
     ] = {}
     agents: Annotated[
-        Mapping[str, AgentSettings], Field("Agents that `agent_delegate` nodes may give work to.", format=TABLE_NAME)
+        Mapping[str, AgentSettings], Field("Agents that `agent_delegate` nodes may call.", format=TABLE_NAME)
     ] = {}
     graph: OnlyGraphSettings = OnlyGraphSettings()
     graphs: Annotated[
@@ -491,14 +497,14 @@ class Settings(Struct, frozen=True, kw_only=True):
     ] = {}
     secrets: Annotated[
         Mapping[str, SecretReference],
-        Field("Where the secrets that documents name are to be found.", format=SECRET_NAME),
+        Field("Where to find the secrets that documents name.", format=SECRET_NAME),
     ] = {}
     secret_hosts: Annotated[
         Mapping[str, tuple[str, ...]],
         Field(
-            "The hosts that a secret may be sent to, by its name: `api.example.com`, or `*.example.com` for all below "
-            "it. A secret that is listed goes nowhere else. One that is not goes where documents send it, unless an "
-            "agent wrote them.",
+            "The hosts that a secret may be sent to, by its name: `api.example.com`, or `*.example.com` for all "
+            "subdomains. A listed secret is sent nowhere else. Other secrets go where documents send them, unless an "
+            "agent wrote the document.",
             format=SECRET_NAME,
         ),
     ] = {}

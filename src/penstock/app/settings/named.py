@@ -38,37 +38,37 @@ _References = EnvironmentReference | FileReference | CommandReference
 
 
 class ToolRuleSettings(Struct, frozen=True, kw_only=True):
-    """What holds for an imported tool; what its server says about itself counts for nothing of this."""
+    """Rules for an imported tool. The server's own claims about these are ignored."""
 
     scopes: Annotated[tuple[str, ...], Field("Scopes that a caller needs beside `upstream:run`.", format=SCOPE)] = ()
     risk: Annotated[
         Literal["low", "medium", "high", "critical"] | None,
-        Field("How much harm a call can do: `medium` unless set; of an API, `low` if it reads and `high` if not."),
+        Field("The risk of a call: `medium` unless set; for an API, `low` if it reads and `high` otherwise."),
     ] = None
     read_only: Annotated[
-        bool | None, Field("Whether a call changes nothing; unless set, only a reading method of an API does not.")
+        bool | None, Field("Whether a call only reads; unless set, only the reading methods of an API count as such.")
     ] = None
     destructive: Annotated[
-        bool | None, Field("Whether a call may delete or overwrite; unless set, it may if it is not `read_only`.")
+        bool | None, Field("Whether a call may delete or overwrite data; unless set, it may if it is not `read_only`.")
     ] = None
     idempotent: Annotated[
         bool | None,
         Field(
-            "Whether a call may be made twice; only then is one with an unknown outcome repeated. Unless set, only "
-            "`PUT` and `DELETE` of an API may."
+            "Whether a call may safely be repeated; only then is a call with an unknown outcome repeated. Unless "
+            "set, only `PUT` and `DELETE` of an API are."
         ),
     ] = None
-    open_world: Annotated[bool, Field("Whether it reaches out of the server's own data.")] = True
-    title: Annotated[str | None, Field("What it is called, in place of the server's word.")] = None
-    description: Annotated[str | None, Field("What models are told about it, in place of the server's words.")] = None
+    open_world: Annotated[bool, Field("Whether it reaches beyond the server's own data.")] = True
+    title: Annotated[str | None, Field("Its title, instead of the server's.")] = None
+    description: Annotated[str | None, Field("Its description for models, instead of the server's.")] = None
 
 
 class ImportSettings(Struct, frozen=True, kw_only=True):
-    """Which tools of a server are in the catalogue, and what holds for them."""
+    """The tools of a server that are in the catalogue, and the rules for them."""
 
     prefix: Annotated[
         str | None,
-        Field("What the names of its tools begin with; the name of the server unless set.", format=TOOL_PREFIX),
+        Field("The prefix of the names of its tools; the name of the server unless set.", format=TOOL_PREFIX),
     ] = None
     tools: Annotated[
         tuple[str, ...],
@@ -84,36 +84,38 @@ class ImportSettings(Struct, frozen=True, kw_only=True):
     accept: Annotated[
         Literal["manual", "first"],
         Field(
-            "Who accepts a tool that is new: `manual` waits for somebody, `first` takes it as it is first seen. "
-            "One that changes later always waits."
+            "How new tools are accepted: `manual` waits for a person, `first` accepts a tool as it is first seen. A "
+            "tool that changes later always waits."
         ),
     ] = "manual"
-    tenants: Annotated[tuple[str, ...], Field("The tenants that have them; `*` stands for all.")] = ("default",)
+    tenants: Annotated[tuple[str, ...], Field("The tenants that may use them; `*` stands for all.")] = ("default",)
     governance: Annotated[
-        Mapping[str, ToolRuleSettings], Field("What holds for a tool, by name or pattern; the exact name counts first.")
+        Mapping[str, ToolRuleSettings],
+        Field("The rules for a tool, by name or pattern; an exact name takes precedence."),
     ] = {}
 
 
 class SamplingSettings(Struct, frozen=True, kw_only=True):
-    """The model that a server is lent (sampling in MCP), and how much of it."""
+    """The model that a server may ask (MCP sampling), and its limits."""
 
     model: Annotated[str, Field("The model, by its name under `models` or in the registry of the tenant.")]
     tenants: Annotated[
-        tuple[str, ...], Field("The tenants whose calls may use it, and pay for it; `*` stands for all.")
+        tuple[str, ...], Field("The tenants whose calls may use and pay for it; `*` stands for all.")
     ] = ("default",)
     requests_per_call: Annotated[
         int,
         Field(
-            "How often the server may ask it during one call of a tool.",
+            "How often the server may ask it during one tool call.",
             minimum=1,
             maximum=limits.MCP_QUESTIONS_PER_CALL_MAX,
         ),
     ] = limits.MCP_SAMPLING_REQUESTS_DEFAULT
-    max_tokens: Annotated[int, Field("The longest answer.", minimum=1)] = limits.MCP_SAMPLING_TOKENS_DEFAULT
+    max_tokens: Annotated[int, Field("The longest answer, in tokens.", minimum=1)] = limits.MCP_SAMPLING_TOKENS_DEFAULT
     cost_per_call: Annotated[
         float | None,
         Field(
-            "Dollars after which it is not asked again during one call; the model needs `prices`. No limit unless set.",
+            "The cost in dollars after which it is not asked again during one call; the model needs `prices`. No "
+            "limit unless set.",
             minimum=0,
         ),
     ] = None
@@ -126,9 +128,10 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     """A server that is started as a program (`command`) or reached over HTTP (`url`)."""
 
     command: Annotated[str | None, Field("The program to start; `mcp_allow_commands` must list it.")] = None
-    args: Annotated[tuple[str, ...], Field("What the program is started with.")] = ()
+    args: Annotated[tuple[str, ...], Field("The arguments of the program.")] = ()
     env: Annotated[
-        Mapping[str, str | _References], Field("Variables for the program; `${secret:NAME}` stands for a secret.")
+        Mapping[str, str | _References],
+        Field("Environment variables for the program; `${secret:NAME}` stands for a secret."),
     ] = {}
     cwd: Annotated[str | None, Field("The folder to start the program in.", format=PATH)] = None
     url: Annotated[str | None, Field("The address of the server.", format=URL)] = None
@@ -141,20 +144,23 @@ class McpServerSettings(Struct, frozen=True, kw_only=True):
     timeout: Annotated[
         timedelta | None, Field("How long a call may take when its node does not say.", minimum=0.001)
     ] = None
-    type: Annotated[str | None, Field("Written by some MCP clients; it says nothing that is needed here.")] = None
-    disabled: Annotated[bool, Field("Whether to leave the server out.")] = False
+    type: Annotated[str | None, Field("Accepted because some MCP clients write it; ignored.")] = None
+    disabled: Annotated[bool, Field("Whether to ignore the server.")] = False
     auth: Annotated[
         OAuthSettings | None, Field("How to get tokens for it, if it wants OAuth; no token is sent unless set.")
     ] = None
     import_: Annotated[
-        ImportSettings | None, Field("Which of its tools are in the catalogue, for every caller; none unless set.")
+        ImportSettings | None, Field("The tools in the catalogue, for every caller; none unless set.")
     ] = None
     sampling: Annotated[
-        SamplingSettings | None, Field("The model that it may ask while one of its tools runs; none unless set.")
+        SamplingSettings | None, Field("The model that it may ask during a call of its tools; none unless set.")
     ] = None
     roots: Annotated[
         Mapping[str, tuple[str, ...]],
-        Field("The folders that it is told of, as absolute paths by tenant; `*` stands for all. None unless set."),
+        Field(
+            "The folders that it may learn of (MCP roots), as absolute paths by tenant; `*` stands for all. None "
+            "unless set."
+        ),
     ] = {}
 
     def problems(self) -> Iterator[ItemProblem]:
@@ -189,7 +195,8 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
 
     document: Annotated[str | None, Field("The file with its OpenAPI document, JSON or YAML.", format=PATH)] = None
     url: Annotated[
-        str | None, Field("Where its OpenAPI document is, if not in a file; it is asked for again.", format=URL)
+        str | None,
+        Field("The address of its OpenAPI document, if it is not a file; it is fetched again regularly.", format=URL),
     ] = None
     base_url: Annotated[
         str | None, Field("The address of the API; unless set, the first server of the document.", format=URL)
@@ -210,13 +217,9 @@ class ApiSettings(Struct, frozen=True, kw_only=True):
     timeout: Annotated[
         timedelta | None, Field("How long a call may take when its node does not say.", minimum=0.001)
     ] = None
-    output_schemas: Annotated[bool, Field("Whether tools say what they answer with; it makes lists of tools long.")] = (
-        False
-    )
-    disabled: Annotated[bool, Field("Whether to leave the API out.")] = False
-    import_: Annotated[
-        ImportSettings | None, Field("Which of its operations are in the catalogue; none unless set.")
-    ] = None
+    output_schemas: Annotated[bool, Field("Whether tools have output schemas; they make tool lists long.")] = False
+    disabled: Annotated[bool, Field("Whether to ignore the API.")] = False
+    import_: Annotated[ImportSettings | None, Field("The operations in the catalogue; none unless set.")] = None
 
     def problems(self) -> Iterator[ItemProblem]:
         """Check that the document is in exactly one place."""
@@ -236,9 +239,9 @@ class TokenPriceSettings(Struct, frozen=True, kw_only=True):
 class ModelLimitSettings(Struct, frozen=True, kw_only=True):
     """How much a model may be used."""
 
-    max_tokens: Annotated[int | None, Field("The longest answer; a node that asks for more gets this.", minimum=1)] = (
-        None
-    )
+    max_tokens: Annotated[
+        int | None, Field("The longest answer in tokens; a node that asks for more gets this.", minimum=1)
+    ] = None
     requests_per_minute: Annotated[
         int | None, Field("Requests in a minute, of all processes that share the store.", minimum=1)
     ] = None
@@ -256,25 +259,24 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
     provider: Annotated[
         str,
         Field(
-            "Who serves it: `openai`, `anthropic`, `openai-compatible` (any such address), `mock` (a script), or "
+            "Its provider: `openai`, `anthropic`, `openai-compatible` (any such address), `mock` (a script), or "
             "another provider that needs no further library."
         ),
     ]
-    model: Annotated[str | None, Field("The provider's name for it; the name of the entry if this is left out.")] = None
-    base_url: Annotated[
-        str | None, Field("Where it is served, if not at the provider's usual address.", format=URL)
-    ] = None
-    api_key: Annotated[_References | None, Field("Where the provider's key is to be found.")] = None
+    model: Annotated[str | None, Field("The provider's name for it; unless set, the name of the entry.")] = None
+    base_url: Annotated[str | None, Field("The address of the provider, if not the usual one.", format=URL)] = None
+    api_key: Annotated[_References | None, Field("The API key of the provider.")] = None
     needs_key: Annotated[
-        bool | None, Field("Whether a missing key is an error; unless set, it is for all but `openai-compatible`.")
+        bool | None,
+        Field("Whether a missing key is an error; unless set, it is for all providers except `openai-compatible`."),
     ] = None
     headers: Annotated[
         Mapping[str, str | _References], Field("Headers of every request; `${secret:NAME}` stands for a secret.")
     ] = {}
     prices: Annotated[
-        TokenPriceSettings | None, Field("What it costs, where the library's price list does not know.")
+        TokenPriceSettings | None, Field("Its prices, if the library's price list does not have them.")
     ] = None
-    limits: Annotated[ModelLimitSettings | None, Field("How much it may be used; no limits unless set.")] = None
+    limits: Annotated[ModelLimitSettings | None, Field("Limits of its use; none unless set.")] = None
     fallbacks: Annotated[
         tuple[str, ...], Field("Other models of the settings, asked in this order if this one cannot answer.")
     ] = ()
@@ -296,28 +298,26 @@ class ModelSettings(Struct, frozen=True, kw_only=True):
         if self.provider != MOCK and self.replies is not None:
             yield ItemProblem("replies", "is for the provider `mock` only")
         if self.limits is not None and self.limits.cost_per_day is not None and self.prices is None:
-            yield ItemProblem("limits", "has `cost_per_day`, which needs `prices`: a cost that is unknown has no limit")
+            yield ItemProblem("limits", "has `cost_per_day`, which needs `prices`: unknown costs cannot be limited")
 
 
 class AgentSettings(Struct, frozen=True, kw_only=True):
-    """An agent that `agent_delegate` nodes give work to."""
+    """An agent that `agent_delegate` nodes call."""
 
     type: Annotated[
         Literal["a2a", "task_api", "mcp"],
         Field("`a2a` (the standard), `task_api` (`POST /tasks`, then polling), or `mcp` (a tool of an MCP server)."),
     ] = "a2a"
-    url: Annotated[str | None, Field("Where it is: its card is below this address, or its task API.", format=URL)] = (
-        None
-    )
-    api_key: Annotated[_References | None, Field("Where its key is to be found.")] = None
+    url: Annotated[str | None, Field("Its address: the base of its card or its task API.", format=URL)] = None
+    api_key: Annotated[_References | None, Field("Its API key.")] = None
     headers: Annotated[
         Mapping[str, str | _References], Field("Headers of every request; `${secret:NAME}` stands for a secret.")
     ] = {}
     trusted_origins: Annotated[
-        tuple[str, ...], Field("Other origins that its card may send us to with our key.", format=URL)
+        tuple[str, ...], Field("Other origins that may receive the key if its card refers to them.", format=URL)
     ] = ()
     poll_interval: Annotated[
-        timedelta | None, Field("How often to ask how far it is, if it cannot stream.", minimum=0.01)
+        timedelta | None, Field("How often to poll an agent that cannot stream.", minimum=0.01)
     ] = None
     server: Annotated[str | None, Field("The MCP server, one of `mcp_servers`.")] = None
     tool: Annotated[str | None, Field("The tool of that server.")] = None

@@ -1,4 +1,4 @@
-"""Settings of quotas and memory: what tenants and keys may use at most, and how much is remembered for how long.
+"""Settings of quotas and memory: what tenants and keys may use, and how much is remembered for how long.
 
 Above it: `model`. Below it: `composite_types`. There is no quota unless one is set.
 """
@@ -53,14 +53,14 @@ class KeyQuotaSettings(Struct, frozen=True, kw_only=True):
 
 
 class QuotaSettings(Struct, frozen=True, kw_only=True):
-    """What tenants and keys may use at most. `quota.set` changes it for single ones."""
+    """What tenants and keys may use. `quota.set` changes it for individual ones."""
 
     tenant: TenantQuotaSettings = TenantQuotaSettings()
     key: KeyQuotaSettings = KeyQuotaSettings()
 
 
 class MemorySettings(Struct, frozen=True, kw_only=True):
-    """What agents and people may have remembered (`memory.put`). A space is a session, a principal or a tenant."""
+    """Limits of memory (`memory.put`). A space belongs to a session, a principal or a tenant."""
 
     value_bytes: Annotated[int, Field("Bytes of one value.", minimum=1)] = limits.MEMORY_VALUE_BYTES_MAX
     entries: Annotated[int, Field("Entries of one space.", minimum=1)] = limits.MEMORY_ENTRIES_MAX
@@ -68,9 +68,15 @@ class MemorySettings(Struct, frozen=True, kw_only=True):
     tenant_bytes: Annotated[int, Field("Bytes of all spaces of a tenant.", minimum=1)] = limits.MEMORY_TENANT_BYTES_MAX
     session_ttl: Annotated[
         timedelta | None,
-        Field("How long entries of sessions are kept that name no time; null until they are deleted.", minimum=1),
+        Field("How long to keep entries of sessions that set no time; null means until they are deleted.", minimum=1),
     ] = timedelta(seconds=limits.MEMORY_SESSION_TTL_SECONDS_DEFAULT)
-    default_ttl: Annotated[timedelta | None, Field("The same for entries of principals and tenants.", minimum=1)] = None
+    default_ttl: Annotated[
+        timedelta | None,
+        Field(
+            "How long to keep entries of principals and tenants that set no time; null means until they are deleted.",
+            minimum=1,
+        ),
+    ] = None
     max_ttl: Annotated[
-        timedelta | None, Field("The longest time for any entry; those without an end get it, too.", minimum=1)
+        timedelta | None, Field("The longest time for any entry, also for entries without an end.", minimum=1)
     ] = None

@@ -48,7 +48,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
             paths=("server.mcp.path", "server.base_path"), message=message, hint="give each a path of its own"
         )
     if server.openwop.seam and not is_loopback(server.host):
-        message = f"`server.openwop.seam` lets tests put workflows in, and `server.host` is `{server.host}`"
+        message = f"`server.openwop.seam` lets tests add workflows, and `server.host` is `{server.host}`"
         yield SettingsProblem(
             paths=("server.openwop.seam", "server.host"),
             message=message,
@@ -153,7 +153,7 @@ def _approval_problems(settings: Settings) -> Iterator[SettingsProblem]:
             paths=paths, message=f"`{paths[0]}` and `{paths[1]}` belong together", hint="set both, or neither"
         )
     if wanted.escalate_after is not None and wanted.escalate_after >= wanted.timeout:
-        message = f"`{paths[0]}` is not shorter than `governance.approvals.timeout`, so nobody else is ever asked"
+        message = f"`{paths[0]}` must be shorter than `governance.approvals.timeout`, or the escalation never happens"
         yield SettingsProblem(paths=(paths[0], "governance.approvals.timeout"), message=message)
 
 
@@ -179,10 +179,10 @@ def _issuer_problems(settings: Settings) -> Iterator[SettingsProblem]:
 def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
     for name, server in settings.mcp_servers.items():
         if name == CLIENT:
-            message = f"`mcp_servers.{name}` has a name that stands for whoever calls a workflow"
+            message = f"`mcp_servers.{name}` has a name that is reserved for the caller of a workflow"
             yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=message, hint="give it another name")
         elif name == OWN_SERVER:
-            message = f"`mcp_servers.{name}` has a name that stands for this server itself"
+            message = f"`mcp_servers.{name}` has a name that is reserved for this server itself"
             yield SettingsProblem(paths=("mcp_servers",), below=(name,), message=message, hint="give it another name")
         if server.command is None or server.disabled:
             continue
@@ -191,14 +191,14 @@ def _server_problems(settings: Settings) -> Iterator[SettingsProblem]:
             yield SettingsProblem(
                 paths=("mcp_servers",),
                 below=(name, "command"),
-                message=f"`mcp_servers.{name}.command` starts `{program}`, which may not be started",
+                message=f"`mcp_servers.{name}.command` starts `{program}`, which is not allowed",
                 hint=f"add {program} to `mcp_allow_commands`",
             )
 
 
 def _api_problems(settings: Settings) -> Iterator[SettingsProblem]:
     for name in settings.apis:
-        taken = {CLIENT: "stands for whoever calls a workflow", OWN_SERVER: "stands for this server itself"}
+        taken = {CLIENT: "is reserved for the caller of a workflow", OWN_SERVER: "is reserved for this server itself"}
         taken |= dict.fromkeys(settings.mcp_servers, "a server has")
         if name in taken:
             message = f"`apis.{name}` has a name that {taken[name]}"
@@ -224,7 +224,7 @@ def _import_problems(settings: Settings) -> Iterator[SettingsProblem]:
             yield SettingsProblem(
                 paths=(table,),
                 below=(name, "import"),
-                message=f"`{table}.{name}.import` needs a `prefix`: the name itself is none",
+                message=f"`{table}.{name}.import` needs a `prefix`, because the name cannot be one",
                 hint=f"a prefix is {TOOL_PREFIX.expected}",
             )
         if prefix in taken:
@@ -256,7 +256,7 @@ def _model_problems(settings: Settings) -> Iterator[SettingsProblem]:
         for other in others:
             if other not in fallbacks:
                 message = f"`models.{name}.fallbacks` names `{other}`, which is not in `models`"
-                hint = suggestion(other, fallbacks) or "models that tenants register cannot stand in for those of all"
+                hint = suggestion(other, fallbacks) or "name models of the settings"
                 yield SettingsProblem(paths=("models",), below=(name, "fallbacks"), message=message, hint=hint)
         cycle = fallback_cycle(name, fallbacks)
         if cycle is not None and name == min(cycle):  # once for all models that are part of it

@@ -14,8 +14,8 @@ __all__ = ["settings_schema"]
 
 _DEFINITIONS: JsonObject = {
     "secret": {
-        "title": "Where a secret is to be found",
-        "description": "A variable of the environment, a file, or a program that prints it; never the value itself.",
+        "title": "Where to find a secret",
+        "description": "An environment variable, a file, or a program that prints it; never the value itself.",
         "type": "object",
         "properties": {
             "env": {

@@ -30,7 +30,7 @@ __all__ = [
     "reference_document",
 ]
 
-REFERENCE_HINT = "write where it is to be found: {env: NAME}, {file: PATH} or {command: [PROGRAM, ARGUMENT, …]}"
+REFERENCE_HINT = "refer to it with {env: NAME}, {file: PATH} or {command: [PROGRAM, ARGUMENT, …]}"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 _WAYS = ("env", "file", "command")
 
@@ -66,7 +66,7 @@ class ReferenceProblem(Struct, frozen=True):
 def read_reference(value: JsonValue) -> SecretReference | ReferenceProblem:
     """A reference as it is written in settings."""
     if not isinstance(value, dict):
-        return ReferenceProblem("is a secret: its value must not stand in settings")
+        return ReferenceProblem("is a secret: settings must not contain its value")
     if len(value) != 1:
         return ReferenceProblem("must have exactly one of env, file and command")
     [(way, given)] = value.items()

@@ -61,7 +61,7 @@ _MISPLACED_KEYS: Final = {
     "limits.stream_per_key": "this is `server.streams.per_key`",
     "penstock": "this looks like a workflow; settings have no version line",
     "mcp": "Penstock as an MCP server is `server.mcp`; servers whose tools it uses are `mcp_servers`",
-    "database": "the file is `storage.path`",
+    "database": "name the file with `storage.path`",
 }
 
 
@@ -182,7 +182,7 @@ class _Loader:
             called = name if section.path else FOREIGN_SPELLINGS.get(name, name)
             member = section.members.get(called)
             if called != name and called in value:
-                here.report(f"`{name}` and `{called}` are one setting", "put all servers under one of them")
+                here.report(f"`{name}` and `{called}` are the same setting", "list all servers under one of them")
                 continue
             match member:
                 case None:

@@ -36,51 +36,51 @@ class ItemProblem(Struct, frozen=True):
 class OAuthSettings(Struct, frozen=True, kw_only=True):
     """How to get tokens for a server that wants OAuth."""
 
-    type: Annotated[Literal["oauth"], Field("The only kind there is.")] = "oauth"
+    type: Annotated[Literal["oauth"], Field("The kind of authentication; only `oauth` is supported.")] = "oauth"
     grant: Annotated[
         Literal["authorization_code", "client_credentials"],
         Field(
-            "`authorization_code`: a person signs in with `penstock upstream sign-in`. `client_credentials`: "
-            "in our own name, with a secret or a private key."
+            "`authorization_code`: a person signs in with `penstock tool upstream sign-in`. `client_credentials`: the "
+            "server signs in in its own name, with a secret or a private key."
         ),
     ] = "authorization_code"
     client_id: Annotated[
         str | None,
-        Field(
-            "The client that was registered for us; unless set, we use `client_metadata_url` or register by ourselves."
-        ),
+        Field("The client id of this server; unless set, it uses `client_metadata_url` or registers dynamically."),
     ] = None
     client_metadata_url: Annotated[
         str | None,
         Field(
-            "The address of a client metadata document of yours, which is our client id where that is known.",
+            "The address of your client metadata document, which serves as client id where that is supported.",
             format=URL,
         ),
     ] = None
-    client_secret: Annotated[_References | None, Field("Where the secret of `client_id` is to be found.")] = None
+    client_secret: Annotated[_References | None, Field("The secret of `client_id`.")] = None
     private_key: Annotated[
         _References | None,
-        Field("Where the private key of the client is to be found: PEM, RSA or EC (`private_key_jwt`)."),
+        Field("The private key of the client: PEM, RSA or EC (`private_key_jwt`)."),
     ] = None
     issuer: Annotated[
         str | None,
         Field(
-            "The authorization server. Tokens of no other one are used; needed where there is a secret or a key, so "
-            "that no server can have them sent elsewhere.",
+            "The authorization server; tokens of others are not used. Required with a secret or a key, so that no "
+            "server can redirect them.",
             format=URL,
         ),
     ] = None
-    scopes: Annotated[tuple[str, ...], Field("Scopes to ask for; unless set, those that the server asks for.")] = ()
+    scopes: Annotated[
+        tuple[str, ...], Field("The scopes to request; unless set, the scopes that the server asks for.")
+    ] = ()
 
     def problems(self) -> Iterator[ItemProblem]:
         """Check that the members belong together."""
         has_proof = self.client_secret is not None or self.private_key is not None
         if self.client_secret is not None and self.private_key is not None:
-            yield ItemProblem("private_key", "and `client_secret` are two proofs of the same; write one of them")
+            yield ItemProblem("private_key", "and `client_secret` prove the same; set only one of them")
         if self.client_secret is not None and self.client_id is None:
             yield ItemProblem("client_secret", "is the secret of a client: `client_id` is missing")
         if self.client_id is not None and self.client_metadata_url is not None:
-            yield ItemProblem("client_metadata_url", "and `client_id` are two names of the same; write one of them")
+            yield ItemProblem("client_metadata_url", "and `client_id` name the same client; set only one of them")
         if self.client_metadata_url is not None and _DOCUMENT.fullmatch(self.client_metadata_url) is None:
             yield ItemProblem("client_metadata_url", "must begin with https:// and have a path")
         if has_proof and self.issuer is None:

@@ -53,7 +53,6 @@ __all__ = [
     "PEER_BUCKETS_MAX",
     "PREFLIGHT_MS",
     "PROPOSALS_LISTED_MAX",
-    "QUOTAS_REREAD_MS",
     "RATE_BUCKETS_MAX",
     "RATE_BURST_SECONDS",
     "RATE_ROUNDING_MS",
@@ -103,8 +102,6 @@ UNAUTHENTICATED_PER_MINUTE = 3_000
 FAILED_LOGINS_PER_MINUTE = 600
 # Addresses whose requests are remembered; the least recently seen is forgotten first. About 300 bytes each.
 PEER_BUCKETS_MAX = 50_000
-# How soon a process notices that another one changed a quota.
-QUOTAS_REREAD_MS = 1_000
 # How often it is measured what a tenant stores: that reads all of it.
 STORAGE_MEASURE_MS = 60_000
 # Days for which it is known what tenants used: a quarter, for whoever writes bills.

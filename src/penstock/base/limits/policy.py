@@ -13,7 +13,6 @@ __all__ = [
     "POLICY_INPUT_VALUES_MAX",
     "POLICY_QUORUM_MAX",
     "POLICY_REPLAYED_MAX",
-    "POLICY_REREAD_MS",
     "POLICY_SLICES_KEPT",
     "POLICY_TEXT_CHARACTERS_MAX",
 ]
@@ -40,8 +39,6 @@ POLICY_ENTITIES_KEPT = 2_048
 """Parsed principals with an action and a resource that are kept between calls."""
 POLICY_REPLAYED_MAX = 10_000
 """Records of the audit log that are decided again at once: some seconds of work."""
-POLICY_REREAD_MS = 1_000
-"""After this time a process looks whether another process changed the policies of a tenant."""
 POLICY_FILES_MAX = 200
 """Files of policies that are read: a folder given by mistake should not be read as a whole."""
 POLICY_HISTORY_RECORDS_MAX = 500

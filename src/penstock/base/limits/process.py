@@ -30,7 +30,7 @@ LOOP_NOTE_SECONDS = 0.02
 METRIC_SERIES_MAX = 5_000
 # How long certificates that the machine trusts are kept in memory; who replaces them need not start the server again.
 TRUST_KEPT_SECONDS = 3_600.0
-# How long `penstock doctor` waits for a server to take a connection; a person waits beside it.
+# How long `penstock server doctor` waits for a server to take a connection; a person waits beside it.
 DOCTOR_CONNECT_SECONDS_MAX = 3.0
 # How much of an answer it reads: a server says in far less how it is.
 DOCTOR_ANSWER_BYTES_MAX = 64 * 1024

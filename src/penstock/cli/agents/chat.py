@@ -15,15 +15,13 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from typing import Annotated, Any
 
-import typer
-
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean_lines
 from penstock.cli.agents.links import Link, open_link
 from penstock.cli.agents.screens import JsonScreen, Screen, TextScreen
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.runs.client import RunOptions
 from penstock.cli.targets.selection import choose_target
 from penstock.cli.targets.settings import ConfigOption, command_settings
@@ -43,15 +41,12 @@ _HELP = "/new begins another session, /exit leaves; Ctrl-C cancels what is being
 _ASKS = ("waiting_input", "waiting_approval")
 
 
-@expand_option_groups
 def chat_command(  # every option is one the user can give
-    agent: Annotated[
-        str, typer.Argument(metavar="NAME", help="The agent; on a file, also a workflow file (YAML or JSON).")
-    ],
+    agent: Annotated[str, Argument(metavar="NAME", help="The agent; on a file, also a workflow file (YAML or JSON).")],
     *,
     session: Annotated[
         str | None,
-        typer.Option("--session", metavar="ID", help="Go on with this session; without it, a new one begins."),
+        Option("--session", metavar="ID", help="Go on with this session; without it, a new one begins."),
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
@@ -60,14 +55,14 @@ def chat_command(  # every option is one the user can give
 ) -> None:
     """Talk to an agent.
 
-    Type a message and read the answer as it is written; approvals and questions are asked right here. /new begins
-    another session, /exit leaves. Ctrl-C cancels what is being answered and keeps the session.
+    Type a message and read the answer as the model writes it; approvals and questions appear right here. /new begins
+    another session, /exit leaves. Ctrl-C cancels the current answer and keeps the session.
 
-    On a file, the work of the file is done here, as `penstock worker` does it. With --json, each line of standard input
-    is a message or the answer to a question, and each event is a JSON object on a line.
+    On a file, this command also performs the runs, as `penstock server worker` does. With --json, each line of standard
+    input is a message or the answer to a question, and each event is a JSON object on a line.
 
-    Exits with 0 at the end of the conversation, with the code of an error if the last message was refused, 1 if its run
-    failed, 3 when a question is left open, 130 when it was left with Ctrl-C.
+    Exits with 0 at the end of the conversation, 3 when a question stays open, and 130 after Ctrl-C. If the last message
+    was refused, exits with the code of that error; if its run failed, with 1.
     """
 
     def workspace() -> Workspace:
@@ -173,7 +168,7 @@ class _Chat:
         if self.as_json:
             self.screen.event("begun", told)
         if begun.get("held"):
-            self.screen.note(f"the message waits for approval: penstock draft get {begun['held']['draft_id']}")
+            self.screen.note(f"the message waits for approval: penstock approval get {begun['held']['draft_id']}")
         return await self._answer(begun["execution_id"])
 
     def _refused(self, error: PenstockError | CallFailed) -> None:

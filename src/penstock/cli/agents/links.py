@@ -63,7 +63,7 @@ class _GateLink:
     async def events(self, execution_id: str) -> AsyncIterator[StreamEvent]:
         reply = (await self._answered(_STREAM, {"execution_id": execution_id})).reply
         if not isinstance(reply, EventStream):
-            raise TypeError(f"{_STREAM} is no stream")
+            raise TypeError(f"{_STREAM} is not a stream")
         events = reply.events
         try:
             async for event in events:

@@ -10,11 +10,10 @@ import sys
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from rich.text import Text
-
 from penstock.base.json import JsonObject
 from penstock.base.text import clean, clean_lines
 from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.styled_text import Text
 
 __all__ = ["JsonScreen", "Screen", "TextScreen"]
 
@@ -92,7 +91,7 @@ class TextScreen:
                 self._tool(data)
             case "held":
                 self.note(
-                    f"  {data.get('operation')} waits for approval: penstock draft approve {data.get('draft_id')}"
+                    f"  {data.get('operation')} waits for approval: penstock approval approve {data.get('draft_id')}"
                 )
             case "output":
                 self._output(data.get("output"))
@@ -132,7 +131,7 @@ class TextScreen:
         self.shown[key] = said
 
     def _output(self, output: Any) -> None:
-        """Show an answer that is no text: what was said in turns is shown already."""
+        """Show an answer other than text: what was said in turns is shown already."""
         if isinstance(output, dict) and list(output) == ["text"]:
             return
         if not any(_says(text, output) for text in self.shown.values()):
@@ -170,7 +169,7 @@ class TextScreen:
 
     def _line(self, line: Text) -> None:
         self._end_line()
-        console_for(sys.stdout).print(line, soft_wrap=True)
+        console_for(sys.stdout).print(line)
 
     def _pass(self, text: str) -> None:
         """Show a line that the next output replaces; only on a terminal."""

@@ -10,16 +10,14 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from penstock.app.event_loop import server_loop
 from penstock.app.gate import local_owner
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.sources import DEFAULT_FILE, load_settings
 from penstock.app.sockets import is_loopback
+from penstock.cli.declaration import Context, Option
 from penstock.cli.dev.output import DevOutput
 from penstock.cli.dev.reload import Reloader
-from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.project.step_modules import StepModules
 from penstock.cli.server.logs import configure_logging
 from penstock.cli.server.options import ServingOptions
@@ -33,20 +31,19 @@ from penstock.console.one_time_links import OneTimeLinks
 __all__ = ["dev_command"]
 
 
-@expand_option_groups
 def dev_command(
-    context: typer.Context,
+    context: Context,
     *,
     options: ServingOptions,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+    verbose: Annotated[bool, Option(("--verbose", "-v"), help="Log more.")] = False,
     no_browser: Annotated[
-        bool, typer.Option("--no-browser", help="Only print the link that signs you in; open no browser.")
+        bool, Option("--no-browser", help="Only print the link that signs you in; open no browser.")
     ] = False,
 ) -> None:
-    """Serve a project while you write it: workflows, steps and settings are taken up as you save them.
+    """Serve a project, and reload what you save.
 
     A changed workflow is a new version at once; runs that have begun stay with theirs. Mistakes are shown with file,
-    line and column, and what was known before stays. Changed steps are imported anew. A settings file that changed is
+    line and column, and what was known before stays. Changed steps are imported again. A settings file that changed is
     applied as far as possible; what needs a restart is named.
 
     On an address of this machine, at a terminal, a browser is opened with the console. The link that signs you in works

@@ -12,17 +12,17 @@ import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.text import Text
-
 from penstock import __version__
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.server.process import Started, key_advice
 from penstock.cli.targets.workspace import Workspace
-from penstock.cli.terminal.console import count_words, print_findings
+from penstock.cli.terminal.console import Console, count_words
 from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.findings import print_findings
+from penstock.cli.terminal.hints import command_hint
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.traces import trace_text
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import Finding
@@ -79,7 +79,7 @@ class DevOutput:
         if text.owner_key is not None:
             self._field("key", Text.assemble((text.owner_key, "bold"), "   (may do everything; shown only now)"))
         elif not text.has_keys:
-            self._field("key", f"there is none; make one: {key_advice(self.workspace)}")
+            self._field("key", f"no key yet; make one: {key_advice(self.workspace)}")
         else:
             self._field("key", "the one shown at the first start; `penstock key --help` for more")
         for workflow in workflows:
@@ -91,7 +91,7 @@ class DevOutput:
             self._field("try", f"curl -X POST {path} \\")
             self._field("", f"  -H 'Authorization: Bearer {text.owner_key}' -H 'Content-Type: application/json' \\")
             self._field("", f"  -d {shlex.quote(clean(json.dumps({'input': _sample(workflows[0])})))}")
-        self._print(("watching files; what you save is taken up at once", "dim"))
+        self._print(("watching files; what you save is reloaded at once", "dim"))
 
     def committed(self, commit: Committed) -> None:
         """Print a line for each record that is worth one."""
@@ -102,7 +102,7 @@ class DevOutput:
                 continue
             for line in lines:
                 text = Text(f"{clean(state.run_id)} ", style="dim")
-                self.console.print(text.append_text(trace_text(line, line.at, 0, depth_from=line.depth)))
+                self.console.print(text.append(trace_text(line, line.at, 0, depth_from=line.depth)))
             self._advise(state.run_id, record)
 
     def _advise(self, run_id: str, record: Record) -> None:
@@ -124,7 +124,7 @@ class DevOutput:
         stay = ""
         if under_way:
             verb = "stays with its" if under_way == 1 else "stay with their"
-            stay = f"; {count_words(under_way, 'run')} under way {verb} version"
+            stay = f"; {count_words(under_way, 'run')} in progress {verb} version"
         text = clean(f"{workflow.version} from {file}{stay}")
         self._print(("↻ ", "green"), (clean(workflow.name), "bold"), f" {text}")
 
@@ -137,13 +137,14 @@ class DevOutput:
     def problem(self, error: PenstockError, consequence: str) -> None:
         """Print an error, and what follows from it."""
         self._print(("✗ ", "red"), clean(f"{error.code}: {error.message}; {consequence}"))
-        if error.hint:
-            self._print(("  hint: ", "cyan"), clean(error.hint))
+        hint = command_hint(error)
+        if hint:
+            self._print(("  hint: ", "cyan"), clean(hint))
 
     def stopping(self) -> None:
         """Print that the server stops."""
         seconds = self.workspace.settings.server.drain_seconds
-        self._print((f"stopping; what is under way may finish for {seconds:g} s, Ctrl-C again ends it at once", "dim"))
+        self._print((f"stopping; work in progress has {seconds:g} s to finish; Ctrl-C again ends it at once", "dim"))
 
     def note(self, text: str, *, warn: bool = False) -> None:
         """Print anything else."""

@@ -1,8 +1,8 @@
 """What `penstock dev` does when files change: it takes up workflows, steps and settings while the server runs.
 
 A changed workflow becomes a new version at once; runs that have begun keep theirs. A mistake is shown with its place,
-and the version before it stays. Steps are imported again, together with what they import from the project; attempts
-under way finish in the code that they began with. Settings that only count at the start are named.
+and the version before it stays. Steps are imported again, together with what they import from the project; attempts in
+progress finish in the code that they began with. Settings that only count at the start are named.
 
 Above it: `command`. Below it: `FileWatcher` finds changes, the gate and `Penstock` apply them, `DevOutput` reports.
 """
@@ -29,6 +29,7 @@ from penstock.cli.project.step_modules import StepModules
 from penstock.cli.server.workflows import load_workflow_into
 from penstock.cli.targets.settings import print_settings_findings
 from penstock.cli.terminal.files import SourceText, candidate_files, expand_paths, is_workflow, read_path
+from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.model import ActivityDetail, Workflow
 from penstock.definitions.validate import load_workflow
 from penstock.operations.gate.pipeline import Gate
@@ -124,7 +125,7 @@ class Reloader:
         try:
             await load_workflow_into(gate, workflow, owner=local_owner())
         except (Conflict, Denied, Rejected) as error:
-            self.lines.note(f"{file}: {error.message}: {error.hint}", warn=True)
+            self.lines.note(f"{file}: {error.message}: {command_hint(error)}", warn=True)
             return
         self.workflows[file] = workflow
         if not at_start:

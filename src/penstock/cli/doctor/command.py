@@ -1,4 +1,4 @@
-"""`penstock doctor`: check the whole installation, and say what to do about what is wrong.
+"""`penstock server doctor`: check the whole installation, and say what to do about what is wrong.
 
 Exit codes: 0 when nothing failed, 1 when something did.
 """
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings, load_settings
-from penstock.cli.doctor.machine import clock_checks, disk_checks, port_checks
+from penstock.cli.doctor.machine import clock_checks, disk_checks, loop_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, file_access_checks, workflow_checks
 from penstock.cli.doctor.store import backup_checks, permission_checks, secret_checks, stamp_checks, store_checks
 from penstock.cli.mcp.install.command import install_environment
@@ -27,12 +27,12 @@ __all__ = ["doctor_command"]
 def doctor_command(
     *, config: ConfigOption = None, database: ChosenDatabaseOption = None, as_json: JsonOption = False
 ) -> None:
-    """Look at the whole installation, part by part, and say what to do.
+    """Check the whole installation, and say what to do.
 
-    Settings, store, its secret, permissions, backups, workflows, steps, secrets, models, MCP servers, port, the server
-    that answers there, clock, disk, and the entries of assistants. Nothing is changed and nothing is made; step modules
-    of the settings are imported. With --json: ok and checks (each with name, status, message and what_to_do). Exits
-    with 1 when something failed.
+    Settings, store, its secret, permissions, backups, workflows, steps, secrets, models, MCP servers, event loop, port,
+    the server that answers there, clock, disk, and the entries of assistants. Nothing is changed and nothing is made;
+    step modules of the settings are imported. With --json: ok and checks (each with name, status, message and
+    what_to_do). Exits with 1 when something failed.
     """
 
     def work() -> int:
@@ -76,6 +76,7 @@ def _parts(settings: Settings, settings_file: str | None) -> Iterator[Check]:
     yield from backup_checks(path, settings.storage)
     yield from workflow_checks(settings)
     yield from executor_checks(settings)
+    yield from loop_checks()
     yield from port_checks(settings.server.host, settings.server.port)
     yield from clock_checks(path)
     yield from disk_checks(path)

@@ -1,4 +1,4 @@
-"""Checks of the machine: the port, the clock and the disk.
+"""Checks of the machine: the event loop, the port, the clock and the disk.
 
 Above it: `command`. Below it: the operating system.
 """
@@ -7,26 +7,41 @@ from __future__ import annotations
 
 import http.client
 import shutil
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import msgspec
 
+from penstock.app.event_loop import SPEED_EXTRA, has_uvloop
 from penstock.app.maintenance import store_stats
 from penstock.app.sockets import listen
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
+from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.durations import format_instant
 from penstock.operations.system.health import RUNS_CHECK, is_ready
+from penstock.runtime.extras import install_hint
 from penstock.runtime.system import SystemClock
 
-__all__ = ["clock_checks", "disk_checks", "port_checks"]
+__all__ = ["clock_checks", "disk_checks", "loop_checks", "port_checks"]
 
 _GIBIBYTE = 1024**3
 # The date of writing: a clock that is behind it was never set.
 _WRITTEN_MS = 1_793_000_000_000
+
+
+def loop_checks() -> Iterator[Check]:
+    """Which event loop servers and workers use, and what the other one would give."""
+    if has_uvloop():
+        yield Check(name="event loop", status="ok", message="uvloop")
+    elif sys.platform == "win32":
+        yield Check(name="event loop", status="skip", message="asyncio; uvloop does not run on Windows")
+    else:
+        message = "asyncio; on uvloop, a server does 8 to 10 percent more with the same processor time"
+        yield Check(name="event loop", status="skip", message=message, hint=install_hint(SPEED_EXTRA))
 
 
 def port_checks(host: str, port: int) -> Iterator[Check]:
@@ -35,7 +50,7 @@ def port_checks(host: str, port: int) -> Iterator[Check]:
         listen(host, port).close()
     except PenstockError as error:
         if not _is_served(host, port):
-            yield Check(name="port", status="fail", message=error.message, hint=error.hint)
+            yield Check(name="port", status="fail", message=error.message, hint=command_hint(error))
             return
         yield Check(name="port", status="ok", message=f"a server answers at {host}:{port}")
         yield _server_check(host, port)
@@ -61,9 +76,9 @@ def _server_check(host: str, port: int) -> Check:
         return Check(name="server", status="ok", message=f"{', '.join(sorted(checks))}: ok")
     if not is_ready(checks):
         return Check(name="server", status="fail", message=", ".join(troubles), hint="look at its log")
-    hint = "look at its log, or at `penstock system health`, which names the files"
+    hint = "look at its log, or at `penstock server health`, which names the files"
     if checks.get(RUNS_CHECK, "ok") != "ok":
-        hint = "look for RUN_ABANDONED in its log, which names the runs; a restart goes on with them"
+        hint = "look for RUN_ABANDONED in its log, which names the runs; a restart continues them"
     return Check(name="server", status="warn", message=", ".join(troubles), hint=hint)
 
 
@@ -74,7 +89,7 @@ class _Readiness(msgspec.Struct):
 
 
 def _get(host: str, port: int, path: str) -> tuple[int, bytes] | None:
-    """The answer of a server to a request that needs no key; None if there is none."""
+    """The answer of a server to a request that needs no key; None without an answer."""
     connection = http.client.HTTPConnection(host, port, timeout=limits.DOCTOR_CONNECT_SECONDS_MAX)
     try:
         connection.request("GET", path)

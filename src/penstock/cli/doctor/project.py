@@ -25,6 +25,7 @@ from penstock.cli.project.files import load_project
 from penstock.cli.server.workflow_files import WorkflowFiles, read_named_workflows
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
+from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.source.findings import Severity
 from penstock.runtime.file_trust import list_risks
 
@@ -82,7 +83,7 @@ def executor_checks(settings: Settings) -> Iterator[Check]:
     try:
         check_extras(settings)
     except PenstockError as error:
-        yield Check(name="models", status="fail", message=error.message, hint=error.hint)
+        yield Check(name="models", status="fail", message=error.message, hint=command_hint(error))
     else:
         names = ", ".join((*settings.models, *settings.agents))
         yield Check(

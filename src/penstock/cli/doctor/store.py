@@ -21,6 +21,7 @@ from penstock.base.errors import PenstockError
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
+from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.durations import format_instant
 from penstock.runtime.system import SystemClock
 
@@ -38,7 +39,7 @@ def store_checks(path: Path) -> Iterator[Check]:
     try:
         numbers = store_stats(path)
     except PenstockError as error:
-        yield Check(name="store", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        yield Check(name="store", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
     size = numbers.size_bytes / _MEBIBYTE
     message = f"{path}: {count_words(numbers.runs, 'run')}, {size:.1f} MiB, format {numbers.format_version}"
@@ -65,7 +66,7 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
     try:
         found = fingerprint(read_pepper(secret))
     except PenstockError as error:
-        yield Check(name="secret", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        yield Check(name="secret", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
     if known is not None and known != found:
         message = f"{secret} (fingerprint {found}) did not seal {path} (fingerprint {known})"
@@ -84,7 +85,7 @@ def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
             read_authorities(Path(chosen.certificates))
         found = stamp_ages(path) if is_store(path) else {}
     except PenstockError as error:
-        yield Check(name="stamps", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        yield Check(name="stamps", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
     behind = sorted(tenant for tenant, (signed, stamped) in found.items() if stamped < signed)
     if behind:
@@ -109,7 +110,7 @@ def backup_checks(path: Path, chosen: StorageSettings) -> Iterator[Check]:
     try:
         found = [file for file in asyncio.run(backup_files(path, folder)) if file.scheduled]
     except PenstockError as error:
-        yield Check(name="backups", status="fail", message=f"{error.code}: {error.message}", hint=error.hint)
+        yield Check(name="backups", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
     if not os.access(folder, os.W_OK | os.X_OK):
         message = f"{folder} cannot be written by this user"

@@ -1,4 +1,5 @@
-"""Commands about workflow files: validate, graph, diff, simulate, test, schema. They store nothing.
+"""Commands about workflow files: validate, test, draw, diff, simulate, sign, json-schema. They store nothing.
 
-`reading` reads a document for any of them. Read `reading` first.
+`reading` reads a document for any of them; `stored` joins some of them with operations on stored workflows. Read
+`reading` first.
 """

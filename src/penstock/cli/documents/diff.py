@@ -1,7 +1,7 @@
-"""`penstock diff`: what changed between two versions of a workflow, and for whom that matters.
+"""`penstock workflow diff OLD NEW`: what changed between two versions of a workflow, and for whom that matters.
 
-Exit codes: 0 when nothing changed or the change is compatible, 1 when it breaks callers or is not known to be safe for
-runs in flight (0 with --exit-zero), 2 when a file cannot be read.
+Exit codes: 0 for no change or a compatible one; 1 for a change that breaks callers, or that is not known to be safe for
+runs in flight (0 with --exit-zero); 2 when a file cannot be read.
 """
 
 from __future__ import annotations
@@ -11,13 +11,11 @@ import sys
 from itertools import groupby
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Exit, Option, echo
 from penstock.cli.documents.reading import ReadDocument, exit_unless_readable, print_mistakes
-from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
+from penstock.cli.terminal.styled_text import Text
 from penstock.definitions.diff.compare import Change, ChangeKind, InFlight, Subject, WorkflowDiff, diff_documents
 
 __all__ = ["diff_command"]
@@ -40,14 +38,12 @@ _HEADINGS = {
 
 
 def diff_command(
-    before: Annotated[
-        str, typer.Argument(metavar="A", help="The old version (YAML or JSON), or - for standard input.")
-    ],
-    after: Annotated[str, typer.Argument(metavar="B", help="The new version.")],
+    old_file: Annotated[str, Argument(metavar="OLD", help="The old version (YAML or JSON), or - for standard input.")],
+    new_file: Annotated[str | None, Argument(metavar="NEW", help="The file with the new version.")] = None,
     *,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object instead of text.")] = False,
     exit_zero: Annotated[
-        bool, typer.Option("--exit-zero", help="Exit with 0 also when the change is breaking or unsafe.")
+        bool, Option("--exit-zero", help="Exit with 0 also when the change is breaking or unsafe.")
     ] = False,
 ) -> None:
     """Compare two versions of a workflow: what changed, does it break callers, could runs in flight be moved to it.
@@ -58,17 +54,20 @@ def diff_command(
     Exits with 0 when the versions are the same or compatible, 1 when the change is breaking or not known to be safe,
     2 when a file cannot be read.
     """
-    old, new = exit_unless_readable(before), exit_unless_readable(after)
+    if new_file is None:
+        print_problem(f"name the new version, too: penstock workflow diff {old_file} NEW")
+        raise Exit(2)
+    old, new = exit_unless_readable(old_file), exit_unless_readable(new_file)
     diff = diff_documents(old.document, new.document)
     if as_json:
         report: JsonObject = {"before": old.about(), "after": new.about(), **diff.to_json()}
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _print(console_for(sys.stdout), old, new, diff)
     for read in (old, new):
         print_mistakes(read, "only what could be understood was compared")
     if not exit_zero and (diff.breaking_for_callers or not diff.safe_for_runs_in_flight):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _print(console: Console, old: ReadDocument, new: ReadDocument, diff: WorkflowDiff) -> None:

@@ -10,14 +10,14 @@ from __future__ import annotations
 import sys
 from dataclasses import dataclass
 
-import typer
-from rich.text import Text
-
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
+from penstock.cli.declaration import Exit
 from penstock.cli.project.schema_files import schemas_beside
-from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
+from penstock.cli.terminal.console import console_for, count_words, print_problem
 from penstock.cli.terminal.files import Unreadable, read_path
+from penstock.cli.terminal.findings import print_findings
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.model import Workflow
@@ -70,13 +70,13 @@ def exit_unless_readable(path: str) -> ReadDocument:
     source = read_path(path)
     if isinstance(source, Unreadable):
         print_problem(f"{source.label}: {source.message}")
-        raise typer.Exit(_UNREADABLE_EXIT)
+        raise Exit(_UNREADABLE_EXIT)
     checked = check_source(source.text, file=source.label, find_schema=schemas_beside(source.label))
     fatal = tuple(finding for finding in checked.findings if finding.code in _FATAL_CODES)
     if not isinstance(checked.document, dict) or fatal:
         findings = fatal or checked.findings
         print_findings(console_for(sys.stderr), findings, label=source.label, text=source.text)
-        raise typer.Exit(_UNREADABLE_EXIT)
+        raise Exit(_UNREADABLE_EXIT)
     return ReadDocument(label=source.label, document=checked.document, findings=checked.findings)
 
 

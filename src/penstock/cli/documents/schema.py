@@ -1,4 +1,4 @@
-"""`penstock schema`: the JSON Schema of the workflow document, for editors; `penstock schema check`: graph schemas."""
+"""`penstock workflow json-schema`: the JSON Schema of the workflow document, for editors."""
 
 from __future__ import annotations
 
@@ -6,18 +6,11 @@ import json
 from enum import StrEnum
 from typing import Annotated
 
-import typer
-
 from penstock.base.json import JsonObject
-from penstock.cli.lazy_commands import LazyCommand, lazy_group
+from penstock.cli.declaration import Option, echo
 from penstock.definitions.editor_schema import document_schema, native_schema, published_schema
 
-__all__ = ["SchemaFormat", "schema_app", "schema_command"]
-
-_COMMANDS = {"check": LazyCommand("penstock.cli.graphs.files", "check_schemas_command", "Check schemas of graphs.")}
-schema_app = typer.Typer(
-    name="schema", cls=lazy_group(lambda: _COMMANDS), add_completion=False, rich_markup_mode="markdown"
-)
+__all__ = ["SchemaFormat", "schema_command"]
 
 
 class SchemaFormat(StrEnum):
@@ -28,20 +21,17 @@ class SchemaFormat(StrEnum):
     ALL = "all"
 
 
-@schema_app.callback(invoke_without_command=True)
 def schema_command(
-    context: typer.Context,
     *,
     document_format: Annotated[
-        SchemaFormat, typer.Option("--format", help="Which documents the schema is for.")
+        SchemaFormat, Option("--format", help="Which documents the schema is for.")
     ] = SchemaFormat.ALL,
 ) -> None:
-    """Print the JSON Schema of workflow documents.
+    """Print the JSON Schema of workflow documents, for editors.
 
     Point your editor at it to get completion and checks while you type.
     """
-    if context.invoked_subcommand is None:
-        typer.echo(json.dumps(_schema_of(document_format), indent=2, ensure_ascii=False))
+    echo(json.dumps(_schema_of(document_format), indent=2, ensure_ascii=False))
 
 
 def _schema_of(document_format: SchemaFormat) -> JsonObject:

@@ -1,4 +1,4 @@
-"""`penstock sign` and `penstock verify-signature`: sign workflow files, and check who signed them.
+"""`penstock workflow sign` and `penstock workflow verify-signature`: sign workflow files, and check who signed them.
 
 A signature is written into the file, beside everything else in it; comments and layout stay. What is written is read
 again and verified first, so that no file is left with a signature that does not hold.
@@ -12,8 +12,6 @@ import os
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from penstock.app.signatures import (
     SigningKey,
     make_key,
@@ -23,6 +21,7 @@ from penstock.app.signatures import (
 )
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.documents.signature_text import with_signature
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
@@ -36,16 +35,16 @@ from penstock.runtime.host.signatures import SignatureTrust, SignatureVerdict
 
 __all__ = ["sign_command", "verify_signature_command"]
 
-FilesArgument = Annotated[list[Path] | None, typer.Argument(metavar="[FILE]...", help="Workflow files, YAML or JSON.")]
+FilesArgument = Annotated[list[Path] | None, Argument(metavar="[FILE]...", help="Workflow files, YAML or JSON.")]
 
 
 def sign_command(
     files: FilesArgument = None,
     *,
-    key: Annotated[Path | None, typer.Option("--key", metavar="KEYFILE", help="The private key to sign with.")] = None,
+    key: Annotated[Path | None, Option("--key", metavar="KEYFILE", help="The private key to sign with.")] = None,
     new_key: Annotated[
         Path | None,
-        typer.Option("--new-key", metavar="KEYFILE", help="Make a key, here and in KEYFILE.pub, and sign with it."),
+        Option("--new-key", metavar="KEYFILE", help="Make a key, here and in KEYFILE.pub, and sign with it."),
     ] = None,
     as_json: JsonOption = False,
 ) -> None:
@@ -67,9 +66,9 @@ def sign_command(
             print_json({**told, "public_key_file": str(public_path(new_key))} if new_key is not None else told)
             return 0
         if new_key is not None:
-            typer.echo(f"{new_key}: made the key {signer.key_id}; trust it with {public_path(new_key)}")
+            echo(f"{new_key}: made the key {signer.key_id}; trust it with {public_path(new_key)}")
         for item in signed:
-            typer.echo(f"{item['file']}: signed by {signer.key_id} ({str(item['hash'])[:12]})")
+            echo(f"{item['file']}: signed by {signer.key_id} ({str(item['hash'])[:12]})")
         return 0
 
     exit_with(work, as_json=as_json)
@@ -80,7 +79,7 @@ def verify_signature_command(
     *,
     trusted: Annotated[
         list[str] | None,
-        typer.Option("--trusted", metavar="FILE", help="A public key to trust instead of those in the settings."),
+        Option("--trusted", metavar="FILE", help="A public key to trust instead of those in the settings."),
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
@@ -103,9 +102,9 @@ def verify_signature_command(
             return 0 if ok else 1
         for path, verdict in found.items():
             if verdict.is_good:
-                typer.echo(f"{path}: signed by {verdict.key_id}")
+                echo(f"{path}: signed by {verdict.key_id}")
             else:
-                typer.echo(f"{path}: {verdict.code}: {verdict.message}\n  hint: {verdict.hint}", err=True)
+                echo(f"{path}: {verdict.code}: {verdict.message}\n  hint: {verdict.hint}", err=True)
         return 0 if ok else 1
 
     exit_with(work, as_json=as_json)

@@ -1,7 +1,7 @@
 """Puts a signature into the text of a workflow file, and leaves the rest of the text as it is.
 
-JSON is written anew, indented. In YAML the block is put at its place: at the end of a native document, under `document`
-of a published one. An earlier signature is taken out. It knows block style only; whoever calls it reads the result
+JSON is written out again, indented. In YAML the block is put at its place: at the end of a native document, under
+`document` of a published one. An earlier signature is taken out. It knows block style only; the caller reads the result
 again.
 
 Above it: `sign`. Below it: nothing. It does no I/O.

@@ -1,4 +1,4 @@
-"""`penstock simulate`: a dry run of a workflow in memory, with a step-by-step trace.
+"""`penstock workflow simulate`: a dry run of a workflow in memory, with a step-by-step trace.
 
 Exit codes: 0 when the run completed, 1 when it failed or waits for something that was not given, 2 when a file or an
 option could not be read.
@@ -11,13 +11,11 @@ import sys
 from collections.abc import Iterable
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Exit, Option, echo
 from penstock.cli.documents.reading import load_runnable
-from penstock.cli.terminal.console import console_for, print_problem
+from penstock.cli.terminal.console import Console, console_for, print_problem
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.traces import trace_text
 from penstock.cli.terminal.values import UsageError, parse_pairs, parse_value
 from penstock.definitions.durations import format_duration
@@ -30,37 +28,37 @@ __all__ = ["simulate_command"]
 
 
 def simulate_command(  # noqa: PLR0913  # every option is one the user can give
-    file: Annotated[str, typer.Argument(metavar="FILE", help="The workflow (YAML or JSON), or - for standard input.")],
+    file: Annotated[str, Argument(metavar="FILE", help="The workflow (YAML or JSON), or - for standard input.")],
     *,
     given: Annotated[
-        str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+        str | None, Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
     ] = None,
     mock: Annotated[
         list[str] | None,
-        typer.Option(
+        Option(
             "--mock",
             metavar="NODE=JSON",
             help='What an activity gives: a value, {"error": {"code": …}}, {"sequence": […]}; or @FILE with all.',
         ),
     ] = None,
     answer: Annotated[
-        list[str] | None, typer.Option("--answer", metavar="NODE=JSON", help="The answer to an interrupt.")
+        list[str] | None, Option("--answer", metavar="NODE=JSON", help="The answer to an interrupt.")
     ] = None,
     signal: Annotated[
         list[str] | None,
-        typer.Option("--signal", metavar="NAME=JSON", help="A signal to send when the run waits for it."),
+        Option("--signal", metavar="NAME=JSON", help="A signal to send when the run waits for it."),
     ] = None,
     time_out: Annotated[
-        list[str] | None, typer.Option("--time-out", metavar="NODE", help="Let this node run into its timeout.")
+        list[str] | None, Option("--time-out", metavar="NODE", help="Let this node run into its timeout.")
     ] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
+        Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
     ] = None,
     case: Annotated[
-        str | None, typer.Option("--case", metavar="NAME", help="Take input, mocks and answers from this test case.")
+        str | None, Option("--case", metavar="NAME", help="Take input, mocks and answers from this test case.")
     ] = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
     """Run a workflow in memory with mocked activities and show every step.
 
@@ -81,12 +79,12 @@ def simulate_command(  # noqa: PLR0913  # every option is one the user can give
         value = chosen.get("input", {}) if given is None else parse_value(given, "--input")
     except UsageError as error:
         print_problem(str(error))
-        raise typer.Exit(2) from None
+        raise Exit(2) from None
     with SandboxedEvaluator() as evaluator:
         report = simulate(workflow, value, script, evaluator=evaluator)
     _show(workflow, report, as_json=as_json)
     if isinstance(report, SimulationRefused) or report.status != "completed":
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _named(path: str) -> tuple[str, Workflow]:
@@ -116,22 +114,20 @@ def _show(workflow: Workflow, report: SimulationReport | SimulationRefused, *, a
     if isinstance(report, SimulationRefused):
         if as_json:
             error: JsonObject = {"code": report.code, "message": report.message, "hint": report.hint}
-            typer.echo(
-                json.dumps({"ok": False, "workflow": workflow.name, "status": "refused", "error": error}, indent=2)
-            )
+            echo(json.dumps({"ok": False, "workflow": workflow.name, "status": "refused", "error": error}, indent=2))
         else:
             print_problem(f"{report.code}: {report.message}" + (f"\nhint: {report.hint}" if report.hint else ""))
         return
     if as_json:
         body: JsonObject = {"ok": report.status == "completed", "workflow": workflow.name, "hash": workflow.hash}
-        typer.echo(json.dumps({**body, **report.to_json()}, indent=2, ensure_ascii=False))
+        echo(json.dumps({**body, **report.to_json()}, indent=2, ensure_ascii=False))
         return
     console = console_for(sys.stdout)
     console.print(Text.assemble(("● ", "bold"), (workflow.name, "bold"), f"  {workflow.version}  dry run"))
     begin = report.trace[0].at if report.trace else 0
     width = max((len(line.node_id) for line in report.trace), default=0)
     for line in report.trace:
-        console.print(trace_text(line, begin, width), soft_wrap=True)
+        console.print(trace_text(line, begin, width))
     _show_end(console, report)
 
 
@@ -142,4 +138,4 @@ def _show_end(console: Console, report: SimulationReport) -> None:
     console.print(summary)
     for item in report.waiting_for:
         hint = f"; {item['hint']}" if "hint" in item else ""
-        console.print(Text(f"  waiting at {item['node']} for {item['for']}{hint}"), soft_wrap=True)
+        console.print(Text(f"  waiting at {item['node']} for {item['for']}{hint}"))

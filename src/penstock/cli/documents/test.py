@@ -16,14 +16,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
-from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
+from penstock.cli.declaration import Argument, Exit, Option, echo
+from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, read_path, read_sources
+from penstock.cli.terminal.findings import print_findings
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.traces import trace_text
 from penstock.definitions.jq.expressions import Evaluator
 from penstock.definitions.model import Workflow
@@ -90,20 +89,16 @@ class _Tally:
 
 
 def cases_command(
-    paths: Annotated[
-        list[str], typer.Argument(metavar="FILE", help="Workflow files, or directories to search for them.")
-    ],
+    paths: Annotated[list[str], Argument(metavar="FILE", help="Workflow files, or directories to search for them.")],
     *,
-    name_part: Annotated[
-        str | None, typer.Option("-k", metavar="TEXT", help="Only cases whose name contains this.")
-    ] = None,
-    trace: Annotated[bool, typer.Option("--trace", help="Show every step of a case that fails.")] = False,
+    name_part: Annotated[str | None, Option("-k", metavar="TEXT", help="Only cases whose name contains this.")] = None,
+    trace: Annotated[bool, Option("--trace", help="Show every step of a case that fails.")] = False,
     strict: Annotated[
-        bool, typer.Option("--strict", help="Also fail cases with mocks, answers or signals that nothing asked for.")
+        bool, Option("--strict", help="Also fail cases with mocks, answers or signals that nothing asked for.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object instead of text.")] = False,
 ) -> None:
-    """Run the test cases of workflows in memory: activities are mocked, time is simulated, nothing is stored.
+    """Run the test cases of workflows in memory, with mocks.
 
     With --json: ok, passed, failed, skipped and files (each with file, workflow, problem and cases, and these with
     name, outcome, elapsed_ms, differences and unused).
@@ -148,12 +143,12 @@ def _finish(console: Console, tally: _Tally, files: list[JsonValue], *, as_json:
     if as_json:
         counts: JsonObject = {word: tally.words.count(word) for word in ("passed", "failed", "skipped")}
         report: JsonObject = {"ok": tally.exit_code() == 0, **counts, "files": files}
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         style = "bold red" if tally.exit_code() else "bold green"
         console.print(Text.assemble((tally.text(), style)))
     if tally.exit_code():
-        raise typer.Exit(tally.exit_code())
+        raise Exit(tally.exit_code())
 
 
 def _file_json(suite: _Suite, outcomes: list[_Outcome]) -> JsonObject:

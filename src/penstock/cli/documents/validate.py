@@ -11,20 +11,19 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Exit, Option, echo
 from penstock.cli.project.context import project_context
 from penstock.cli.project.files import declared_names, project_check
 from penstock.cli.project.schema_files import schemas_beside
 from penstock.cli.targets.settings import ConfigOption, command_settings
-from penstock.cli.terminal.console import console_for, count_words, print_findings, print_problem
+from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
 from penstock.cli.terminal.exits import report_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, expand_paths, read_sources
+from penstock.cli.terminal.findings import print_findings
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.outline.document import is_native
@@ -55,7 +54,7 @@ class _Verdict:
 def validate_command(
     files: Annotated[
         list[str] | None,
-        typer.Argument(
+        Argument(
             metavar="[FILE]...",
             help="Workflow files (YAML or JSON), directories to search for them, or - for standard input; in a project "
             "its own (workflows.paths) without any.",
@@ -64,12 +63,12 @@ def validate_command(
     *,
     config: ConfigOption = None,
     alone: Annotated[
-        bool, typer.Option("--alone", help="Look at each document by itself, and load nothing of the project.")
+        bool, Option("--alone", help="Look at each document by itself, and load nothing of the project.")
     ] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print one JSON object instead of text.")] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as failures.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print one JSON object instead of text.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Treat warnings as failures.")] = False,
 ) -> None:
-    """Find every mistake in workflow files, each with its place and a hint.
+    """Find every mistake in workflow files, each with a hint.
 
     In a project (a folder with penstock.yaml, or --config) documents are checked against it: schedules, step functions
     and their arguments, other workflows, models, MCP servers, agents and secrets. Its step modules are imported.
@@ -78,8 +77,8 @@ def validate_command(
     """
     settings = None if alone else _project(config, as_json=as_json)
     if not files and settings is None:
-        print_problem("name the files to check; here is no project (penstock.yaml) that would name them")
-        raise typer.Exit(2)
+        print_problem("no files given, and no penstock.yaml here: name the files to check")
+        raise Exit(2)
     named = files or expand_paths(settings.workflows.paths if settings else ())
     sources = list(read_sources(named))
     extra_check, problem = (None, None) if settings is None else _extra_check(settings, sources)
@@ -93,22 +92,22 @@ def validate_command(
         }
         if problem is not None:
             report["problem"] = {"code": problem.code, "message": problem.message, "hint": problem.hint}
-        typer.echo(json.dumps(report, indent=2, ensure_ascii=False))
+        echo(json.dumps(report, indent=2, ensure_ascii=False))
     else:
         _print(verdicts)
     if any(isinstance(verdict.source, Unreadable) for verdict in verdicts):
-        raise typer.Exit(2)
+        raise Exit(2)
     if problem is not None or not all(verdict.is_ok(strict=strict) for verdict in verdicts):
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
 def _project(config: Path | None, *, as_json: bool) -> Settings | None:
-    """The settings of the project; None outside of a project."""
+    """The settings of the project; None outside a project."""
     try:
         loaded = command_settings(config, as_json=as_json)
     except (UsageError, PenstockError) as error:
         report_problem(error, as_json=as_json)
-        raise typer.Exit(2) from None
+        raise Exit(2) from None
     return loaded.settings if loaded.file is not None else None
 
 

@@ -1,7 +1,7 @@
 """`penstock eval`: run a data set against a workflow or an agent, and compare.
 
-Exit codes: 0 when the threshold is reached, 1 when it is missed or not all cases could be run, 2 when a file, an option
-or a line of the data set cannot be used, 130 left with Ctrl-C.
+Exit codes: 0 when the threshold is reached; 1 when it is missed, or not all cases could be run; 2 when a file, an
+option or a line of the data set cannot be used; 130 after Ctrl-C.
 """
 
 from __future__ import annotations
@@ -13,10 +13,9 @@ from decimal import Decimal
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.evaluation.dataset import BadLine, Case, DataSet, read_dataset
 from penstock.cli.evaluation.judging import judge_of
 from penstock.cli.evaluation.opening import EvaluationFiles
@@ -26,7 +25,6 @@ from penstock.cli.evaluation.printing import Progress, print_bad_lines, print_re
 from penstock.cli.evaluation.report import CaseResult, Earlier, Report, report_text
 from penstock.cli.evaluation.running import Bounds, CaseRunner
 from penstock.cli.evaluation.server import open_place
-from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.runs.client import RunOptions
 from penstock.cli.targets.selection import FileTarget, ServerTarget, choose_target
 from penstock.cli.targets.settings import ConfigOption, command_settings
@@ -47,7 +45,7 @@ _BASELINE = "baseline"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Asked:
-    """What was asked for on the command line."""
+    """The request on the command line."""
 
     dataset: DataSet
     against: str
@@ -72,7 +70,7 @@ class _Ran:
 
 _Against = Annotated[
     str,
-    typer.Option(
+    Option(
         "--against",
         metavar="FILE|NAME",
         help="The workflow or agent: a file, or the name of one of the project; on a server NAME or NAME@VERSION.",
@@ -80,7 +78,7 @@ _Against = Annotated[
 ]
 _Baseline = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--baseline",
         metavar="VERSION|REPORT",
         help="Compare with a report, an earlier evaluation by its id, another file of the workflow, or a stored "
@@ -89,64 +87,59 @@ _Baseline = Annotated[
 ]
 _Concurrency = Annotated[
     int,
-    typer.Option(
-        "--concurrency", metavar="N", min=1, max=limits.EVALUATION_AT_ONCE_MAX, help="Cases that run at once."
-    ),
+    Option("--concurrency", metavar="N", min=1, max=limits.EVALUATION_AT_ONCE_MAX, help="Cases that run at once."),
 ]
 
 
-@expand_option_groups
 def eval_command(  # noqa: PLR0913  # every option is one the user can give
-    dataset: Annotated[
-        Path, typer.Argument(metavar="DATASET", help="The cases: a file with one JSON object on each line.")
-    ],
+    dataset: Annotated[Path, Argument(metavar="DATASET", help="The cases: a file with one JSON object on each line.")],
     *,
     against: _Against,
     evaluation: Annotated[
         str | None,
-        typer.Option("--id", metavar="ID", help="The evaluation; one that exists goes on, and nothing is paid twice."),
+        Option("--id", metavar="ID", help="The evaluation. An existing one continues, and nothing is paid twice."),
     ] = None,
     judge: Annotated[
-        str | None, typer.Option("--judge", metavar="MODEL", help="The model that judges, as documents name it.")
+        str | None, Option("--judge", metavar="MODEL", help="The model that judges, as documents name it.")
     ] = None,
     baseline: _Baseline = None,
     fail_under: Annotated[
-        float, typer.Option("--fail-under", metavar="SHARE", min=0, max=1, help="The share of cases that must pass.")
+        float, Option("--fail-under", metavar="SHARE", min=0, max=1, help="The share of cases that must pass.")
     ] = 1.0,
     concurrency: _Concurrency = limits.EVALUATION_AT_ONCE_DEFAULT,
     max_cost: Annotated[
         float | None,
-        typer.Option("--max-cost", metavar="DOLLARS", min=0, help="Start no case once this much is spent."),
+        Option("--max-cost", metavar="DOLLARS", min=0, help="Start no case once this much is spent."),
     ] = None,
-    timeout: Annotated[str, typer.Option("--timeout", metavar="TIME", help="How long a case may take.")] = "10m",
+    timeout: Annotated[str, Option("--timeout", metavar="TIME", help="How long a case may take.")] = "10m",
     scripted: Annotated[
-        bool, typer.Option("--scripted", help="Ask no model but the judge: every case must have a script.")
+        bool, Option("--scripted", help="Ask no model but the judge: every case must have a script.")
     ] = False,
     skip_bad_lines: Annotated[
-        bool, typer.Option("--skip-bad-lines", help="Run the other lines if some cannot be used.")
+        bool, Option("--skip-bad-lines", help="Run the other lines if some cannot be used.")
     ] = False,
-    html: Annotated[Path | None, typer.Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
+    html: Annotated[Path | None, Option("--html", metavar="FILE", help="Write the report as a page.")] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="FILE", help="Another workflow that this one calls, found by its name."),
+        Option("--with", metavar="FILE", help="Another workflow that this one calls, found by its name."),
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
     options: RunOptions,
 ) -> None:
-    """Run a data set against a workflow or an agent, and compare what comes out with what is expected.
+    """Run a data set against a workflow or an agent, and compare.
 
-    Each case is a durable run, in a file of the evaluation's own beside the database: an evaluation that was
-    interrupted goes on with the same command and --id. The report is kept beside it, and compared with --baseline.
+    Each case is a durable run, in a file of the evaluation's own beside the database: to continue an interrupted
+    evaluation, repeat the command with its --id. The report is kept beside it, and compared with --baseline.
 
-    With --server or --profile, each case is an execution of the server, which has the workflow already. It is started
-    with your key and does in earnest what the workflow does.
+    With --server or --profile, each case is a run on the server, which has the workflow already. It starts with your
+    key, and its effects are real.
 
     With --json, progress goes to standard error, and the last line on standard output is the report.
 
-    Exits with 0 when enough cases pass, 1 when not, or when not all could be run, 2 when a file, an option or a line of
-    the data set cannot be used, 130 when it was left with Ctrl-C.
+    Exits with 0 when enough cases pass, and with 1 when they do not, or when not all could be run. Exits with 2 when a
+    file, an option or a line of the data set cannot be used, and with 130 after Ctrl-C.
     """
 
     async def work() -> int:
@@ -220,7 +213,7 @@ async def _evaluate(asked: _Asked, *, skips: bool) -> int:
     outcome = await until_interrupted(_both(asked, target, before))
     if isinstance(outcome, Interrupted):
         again = command_text("eval", "…", "--id", asked.evaluation)
-        console.print(f"left; what is done is kept. The same command goes on with --id: {again}")
+        console.print(f"left; finished cases are kept. To continue, repeat the command with --id: {again}")
         return INTERRUPTED
     _write(asked, outcome)
     return 0 if outcome.ok else 1
@@ -308,7 +301,7 @@ def _write(asked: _Asked, report: Report) -> None:
     if asked.html is not None:
         _save(asked.html, html_page(report))
     if asked.as_json:
-        typer.echo(report_text(report))
+        echo(report_text(report))
         return
     print_report(report)
     console = console_for(sys.stdout)

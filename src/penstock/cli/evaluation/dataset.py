@@ -5,7 +5,7 @@
 `id` is the number of the line (`line-7`) if it is left out. `mock`, `model` and `answers` script a case as they do in
 the `tests` of a document: what activities return, what the model says turn by turn, what people answer.
 
-Every line that cannot be used is reported, with its number and what is wrong; the others are read all the same.
+Every line that cannot be used is reported, with its number and what is wrong; the others are still read.
 
 Above it: `command`. Below it: `expectations`.
 """
@@ -70,7 +70,7 @@ class BadLine:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class DataSet:
-    """The cases of a file, and the lines that are none."""
+    """The cases of a file, and the lines that cannot be used."""
 
     name: str
     digest: str

@@ -73,7 +73,7 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Outcome:
-    """How the run of a case ended, or how it stands."""
+    """How the run of a case ended, or its current status."""
 
     status: str
     output: JsonValue = None

@@ -1,8 +1,8 @@
 """A model as judge: a small workflow for each rubric, whose run reads an output and gives a score and a reason.
 
 The rubric is part of the workflow. What is judged is its input, which the model reads between marks, as data: an output
-that tells the judge what to think of it is only text. The id of a run is derived from all that it depends on, so a
-verdict that was paid for is found again, and another rubric or another judge gives another verdict.
+that tells the judge what to think of it is only text. The id of a run is derived from all that it depends on. So
+no verdict is paid for twice, and another rubric or another judge gives another verdict.
 
 Above it: `places`, `running`. Below it: documents.
 """

@@ -19,7 +19,7 @@ from penstock.cli.evaluation.report import CaseResult, Change, Difference, Repor
 __all__ = ["html_page"]
 
 _VALUE_CHARACTERS_MAX = 20_000
-_STYLE = (
+_STYLE = (  # prose: a style sheet
     ":root{color-scheme:light dark;--line:#8885;--good:#1a7f37;--bad:#c62828;--dim:#8888}"
     "@media(prefers-color-scheme:dark){:root{--good:#4cc26b;--bad:#ff7b72}}"
     "body{font:15px/1.5 system-ui,sans-serif;max-width:70rem;margin:2rem auto;padding:0 1rem}"

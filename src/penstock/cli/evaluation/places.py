@@ -123,7 +123,7 @@ class EvaluationRuns:
         return "workflow.execute", started
 
     async def known(self, cases: Sequence[Case]) -> dict[str, Any]:
-        """Return the runs of cases that there are, by their ids."""
+        """Return the existing runs of cases, by their ids."""
         wanted = [self.run_id(case) for case in cases]
         if self.labels:
             label = next(f"{name}={value}" for name, value in self.labels.items())

@@ -1,6 +1,6 @@
 """An evaluation at the terminal: a line for each case as it ends, in the order of the data set, and a summary.
 
-Above it: `command`. Below it: `report`, rich.
+Above it: `command`. Below it: `report`, the terminal.
 """
 
 from __future__ import annotations
@@ -9,14 +9,12 @@ import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base import limits
 from penstock.base.text import clean
 from penstock.cli.evaluation.dataset import BadLine, Case
 from penstock.cli.evaluation.report import CaseResult, Change, Report
-from penstock.cli.terminal.console import console_for, count_words, print_problem
+from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
+from penstock.cli.terminal.styled_text import Text
 
 __all__ = ["Progress", "print_bad_lines", "print_report"]
 

@@ -1,4 +1,4 @@
-"""What came of an evaluation: for programs as JSON, and compared with that of another version.
+"""The report of an evaluation: for programs as JSON, and compared with that of another version.
 
 Above it: `command`, `page`, `printing`. Below it: `expectations`.
 """

@@ -1,6 +1,6 @@
 """Runs the cases of an evaluation: each is a run whose id is derived from the case, so it is started once.
 
-A case that has ended is only read, so an evaluation that was interrupted goes on where it was, and one that is repeated
+A case that has ended is only read, so an interrupted evaluation continues where it was, and one that is repeated
 with the same id costs nothing. A case that asks a person something is answered from its script; if there is no answer
 there, it stays as it is and counts as waiting. So does one that waits for an approval. One that takes too long is
 cancelled. Nothing is waited for without a bound.
@@ -69,7 +69,7 @@ class CaseRunner:
     _results: dict[str, CaseResult] = field(default_factory=dict)
 
     async def run(self, cases: Sequence[Case]) -> tuple[CaseResult, ...]:
-        """Run all cases, as far as the bounds allow, and return what came of them, in order."""
+        """Run all cases, as far as the bounds allow, and return their results, in order."""
         known = await self._known(cases)
         # What has ended already is read first: it costs nothing, and what it cost counts.
         waiting = iter(sorted(cases, key=lambda case: self.runs.run_id(case) not in known))
@@ -109,7 +109,7 @@ class CaseRunner:
             self.stopped = f"{cost.normalize():f} of {most.normalize():f} US dollars are spent"
 
     async def _known(self, cases: Sequence[Case]) -> frozenset[str]:
-        """Return the runs that there are; refuse to go on with an evaluation of something else."""
+        """Return the existing runs; refuse to continue an evaluation of something else."""
         found = await self.runs.known(cases)
         for view in found.values():
             if not self.runs.is_of_target(view):

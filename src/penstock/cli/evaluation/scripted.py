@@ -1,6 +1,6 @@
 """Stands in for activities whose results a case scripts: what a model says, what a step, a request or a tool returns.
 
-A script is followed by the number of the visit and of the attempt, not by counting calls: after a restart it goes on
+A script is followed by the number of the visit and of the attempt, not by counting calls: after a restart it continues
 where the run is. A run of a case, its child runs and its continuations follow the script of the case; runs that an
 agent starts through a tool do not, so a tool that is to be scripted is mocked as the call that it is.
 
@@ -44,7 +44,7 @@ def script_of(workflow: Workflow, case: Case) -> JsonObject:
 def unscripted(workflow: Workflow, case: Case, *, strict: bool) -> str | None:
     """Say why the script of a case cannot be followed; with `strict`, also if it leaves a model to be asked."""
     if case.model is not None and not is_agent(workflow.document):
-        return f"`model` is for agents, and {workflow.name} is none; write `mock` with the ids of its nodes"
+        return f"`model` is for agents, and {workflow.name} is not an agent; write `mock` with the ids of its nodes"
     script = script_of(workflow, case)
     unknown = [node for node in case.mock if node not in workflow.nodes and not _is_inside(workflow)]
     if unknown:

@@ -1,7 +1,7 @@
 """An evaluation on a server: each case is an execution there, started through the gate with the caller's key.
 
-The ids of the executions are derived from the evaluation and the case, and are the idempotency keys of their starts: an
-evaluation that is repeated, or goes on after this process died, finds what there is and starts nothing twice. All that
+The ids of the runs are derived from the evaluation and the case, and are the idempotency keys of their starts: an
+evaluation that is repeated, or continues after this process died, finds its runs and starts nothing twice. All that
 has to be remembered is on the server; the report is beside the database of this folder.
 
 Above it: `command`. Below it: the HTTP client, `places`, `versions`.
@@ -175,7 +175,7 @@ class ServerPlace:
 
 
 def _not_for_agent(case: Case) -> str | None:
-    """Say why the input of a case is none for an agent of the registry."""
+    """Say why an agent of the registry cannot take the input of a case."""
     given = case.input
     if isinstance(given, dict) and isinstance(given.get("prompt"), str) and given.keys() <= {"prompt", "context"}:
         return None

@@ -3,9 +3,9 @@
     similarity("The order was sent.", "the order  was sent")    0.94
 
 Before they are compared, texts are brought to one Unicode form (NFKC) and lower case, and white space is collapsed.
-Then every three characters in a row are counted, with the ends of the text as characters, and the measure is twice the
-number of trigrams that both have, divided by the number of all. So it forgives spelling and small changes, and knows
-nothing of meaning: two sentences that say the same in other words are not similar. For those there is a judge.
+Then every three characters in a row count as a trigram, with the ends of the text as characters. The measure is twice
+the number of trigrams that both have, divided by the number of all. So it forgives spelling and small changes, and
+knows nothing of meaning: two sentences that say the same in other words are not similar. For those, use a judge.
 
 Above it: `expectations`. Below it: the standard library.
 """

@@ -1,4 +1,4 @@
-"""`penstock query test`: test cases of queries, on a graph that exists only for them.
+"""`penstock graph query test`: test cases of queries, on a graph that exists only for them.
 
     schema: schema.pg
     queries: queries            # a file or a folder
@@ -21,7 +21,6 @@ from pathlib import Path
 from typing import Annotated, Any
 
 import msgspec
-import typer
 import yaml
 
 from penstock.app.files.graphs import declared_graph
@@ -30,6 +29,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings.graphs import GraphSettings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, echo
 from penstock.cli.graphs.files import files_in, text_of
 from penstock.cli.terminal.event_loop import exit_with_async
 from penstock.cli.terminal.exits import JsonOption, print_json
@@ -65,11 +65,11 @@ class CaseFile(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
 
 
 def cases_command(
-    files: Annotated[list[str], typer.Argument(metavar="FILE...", help="Files with test cases (.tests.yaml).")],
+    files: Annotated[list[str], Argument(metavar="FILE...", help="Files with test cases (.tests.yaml).")],
     *,
     as_json: JsonOption = False,
 ) -> None:
-    """Run the test cases of queries on a graph of their own.
+    """Run the test cases of queries, each on a graph of its own.
 
     Each file names a schema, queries and data; nothing is stored. A mutation is made on a branch of its own, so that
     every case begins with the same data.
@@ -86,10 +86,10 @@ def cases_command(
         for item in told:
             if isinstance(item, dict):
                 mark = "passed" if item["problem"] is None else "failed"
-                typer.echo(f"{mark}  {item['file']}: {item['name']}")
+                echo(f"{mark}  {item['file']}: {item['name']}")
                 if item["problem"] is not None:
-                    typer.echo(f"        {item['problem']}")
-        typer.echo(f"{len(told) - len(failed)} of {len(told)} cases hold")
+                    echo(f"        {item['problem']}")
+        echo(f"{len(told) - len(failed)} of {len(told)} cases hold")
         return 1 if failed else 0
 
     exit_with_async(work, as_json=as_json)

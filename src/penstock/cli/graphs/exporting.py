@@ -1,4 +1,4 @@
-"""`penstock graphs export`: writes a version of a graph, all of it, as records or as Parquet.
+"""`penstock graph export`: writes a version of a graph, all of it, as records or as Parquet.
 
 The version is fixed with the first page, so that commits that are made meanwhile change nothing.
 
@@ -13,11 +13,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from penstock.base import limits
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.graphs.parquet import parquet_files, require_parquet
 from penstock.cli.targets.clients import OperationClient, open_client
 from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
@@ -35,25 +34,23 @@ _RECORDS_OF_A_PAGE = limits.GRAPH_EXPORT_RECORDS_MAX
 
 
 def export_command(  # noqa: PLR0913  # every option is one the user can give
-    graph_id: Annotated[str, typer.Argument(metavar="GRAPH", help="The graph.")],
+    graph_id: Annotated[str, Argument(metavar="GRAPH", help="The graph.")],
     *,
     out: Annotated[
         Path | None,
-        typer.Option(
-            "--out", metavar="PATH", help="A file for records (otherwise they are printed), a folder for Parquet."
-        ),
+        Option("--out", metavar="PATH", help="A file for records (otherwise they are printed), a folder for Parquet."),
     ] = None,
     form: Annotated[
         Literal["ndjson", "parquet"],
-        typer.Option("--format", help="Records, as `graphs load` takes them, or Parquet, a file for each type."),
+        Option("--format", help="Records, as `graphs load` takes them, or Parquet, a file for each type."),
     ] = "ndjson",
-    branch: Annotated[str, typer.Option("--branch", help="The branch.")] = "main",
-    snapshot: Annotated[str | None, typer.Option("--snapshot", help="A commit, instead of a branch.")] = None,
+    branch: Annotated[str, Option("--branch", help="The branch.")] = "main",
+    snapshot: Annotated[str | None, Option("--snapshot", help="A commit, instead of a branch.")] = None,
     cursor: Annotated[
         str | None,
-        typer.Option("--cursor", help="Where to go on: `next_cursor` of an earlier page, with its --snapshot."),
+        Option("--cursor", help="Where to go on: `next_cursor` of an earlier page, with its --snapshot."),
     ] = None,
-    limit: Annotated[int | None, typer.Option("--limit", min=1, help="How many records at most.")] = None,
+    limit: Annotated[int | None, Option("--limit", min=1, help="How many records at most.")] = None,
     server: ServerOption = None,
     profile: ProfileOption = None,
     target_file: TargetFileOption = None,
@@ -61,7 +58,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
 ) -> None:
     """Export the nodes and edges of a version.
 
-    Records are written as `penstock graphs load` takes them. With --format parquet, a folder gets a file for each type;
+    Records are written as `penstock graph load` takes them. With --format parquet, a folder gets a file for each type;
     that needs the extra `parquet`.
     """
 
@@ -83,7 +80,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
                 if as_json:
                     print_json(shown)
                 else:
-                    typer.echo(f"{len(counts)} files with {sum(counts.values())} rows in {out}, of {pages.commit_id}")
+                    echo(f"{len(counts)} files with {sum(counts.values())} rows in {out}, of {pages.commit_id}")
             elif as_json:
                 data = "".join(pages)
                 records = data.count("\n")

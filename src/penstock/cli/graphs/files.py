@@ -10,11 +10,11 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.terminal.console import console_for, count_words, print_findings
+from penstock.cli.declaration import Argument, Option, echo
+from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
+from penstock.cli.terminal.findings import print_findings
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.graph.query.format import format_queries
@@ -33,9 +33,9 @@ __all__ = [
     "validate_queries_command",
 ]
 
-FilesArgument = Annotated[list[str], typer.Argument(metavar="FILE...", help="Files, or folders to search for them.")]
+FilesArgument = Annotated[list[str], Argument(metavar="FILE...", help="Files, or folders to search for them.")]
 SchemaOption = Annotated[
-    Path, typer.Option("--schema", metavar="FILE", help="The schema (.pg) that the queries are for.")
+    str | None, Option("--schema", metavar="FILE", help="The schema (.pg) that the queries are for.")
 ]
 _SCHEMA, _QUERIES = ".pg", ".gq"
 
@@ -78,12 +78,12 @@ def _report(checked: list[tuple[Path, str, tuple[Finding, ...]]], *, as_json: bo
     console = console_for(sys.stdout)
     for path, text, found in checked:
         print_findings(console, found, label=str(path), text=text)
-    typer.echo(f"{count_words(len(checked), 'file')} checked: {count_words(errors, 'error')}")
+    echo(f"{count_words(len(checked), 'file')} checked: {count_words(errors, 'error')}")
     return 1 if errors else 0
 
 
 def check_schemas_command(files: FilesArgument, *, as_json: JsonOption = False) -> None:
-    """Check schemas of graphs.
+    """Check schemas of graphs in files.
 
     Every mistake is printed with its place. Exits with 0 when all is well, 1 when there are errors.
     """
@@ -95,16 +95,19 @@ def check_schemas_command(files: FilesArgument, *, as_json: JsonOption = False) 
     exit_with(work, as_json=as_json)
 
 
-def validate_queries_command(files: FilesArgument, *, schema: SchemaOption, as_json: JsonOption = False) -> None:
+def validate_queries_command(files: FilesArgument, *, schema: SchemaOption = None, as_json: JsonOption = False) -> None:
     """Check files of queries against a schema.
 
     Every mistake of every query is printed with its place and its code.
     """
 
     def work() -> int:
-        reading = read_schema(text_of(schema))
+        if schema is None:
+            raise UsageError("name the schema of the queries with --schema FILE")
+        schema_text = text_of(Path(schema))
+        reading = read_schema(schema_text)
         if reading.schema is None:
-            return _report([(schema, text_of(schema), reading.findings)], as_json=as_json)
+            return _report([(Path(schema), schema_text, reading.findings)], as_json=as_json)
         texts = [(path, text_of(path)) for path in files_in(files, _QUERIES)]
         found = reading.schema
         return _report([(path, text, query_findings(text, found)) for path, text in texts], as_json=as_json)
@@ -115,7 +118,7 @@ def validate_queries_command(files: FilesArgument, *, schema: SchemaOption, as_j
 def format_command(
     files: FilesArgument,
     *,
-    check: Annotated[bool, typer.Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
+    check: Annotated[bool, Option("--check", help="Write nothing; exit with 1 if a file would change.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Format files of schemas and queries, in place.
@@ -132,7 +135,7 @@ def format_command(
             if outcome["status"] == "unreadable" or (check and outcome["status"] == "changed"):
                 code = 1
             if not as_json:
-                typer.echo(f"{outcome['status']}  {path}")
+                echo(f"{outcome['status']}  {path}")
         if as_json:
             print_json({"ok": code == 0, "files": outcomes})
         return code

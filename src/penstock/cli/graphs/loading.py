@@ -1,4 +1,4 @@
-"""`penstock graphs load`: loads a file of records into a graph, in pieces that a server takes, with progress.
+"""`penstock graph load`: loads a file of records into a graph, in pieces that a server takes, with progress.
 
 A file that fits into one call is loaded at once: all of it or nothing. A larger one becomes several commits on a
 branch; use a branch of its own and merge it when everything is there.
@@ -13,10 +13,9 @@ from io import StringIO
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.graphs.files import text_of
 from penstock.cli.targets.clients import open_client
 from penstock.cli.targets.selection import (
@@ -37,23 +36,21 @@ _OPERATION = "graph.load"
 
 
 def load_command(  # noqa: PLR0913  # every option is one the user can give
-    graph_id: Annotated[str, typer.Argument(metavar="GRAPH", help="The graph.")],
-    data: Annotated[Path, typer.Argument(metavar="FILE", help="Records, one JSON object on each line.")],
+    graph_id: Annotated[str, Argument(metavar="GRAPH", help="The graph.")],
+    data: Annotated[Path, Argument(metavar="FILE", help="Records, one JSON object on each line.")],
     *,
     mode: Annotated[
         Literal["append", "merge", "overwrite"],
-        typer.Option(
-            "--mode", help="What becomes of entities that exist: refused, replaced, or all of the type replaced."
-        ),
+        Option("--mode", help="How to treat entities that exist: refuse or replace them, or replace the whole type."),
     ] = "merge",
-    branch: Annotated[str, typer.Option("--branch", help="The branch.")] = "main",
+    branch: Annotated[str, Option("--branch", help="The branch.")] = "main",
     source: Annotated[
-        str | None, typer.Option("--source", help="Fork the branch from this one if it does not exist.")
+        str | None, Option("--source", help="Fork the branch from this one if it does not exist.")
     ] = None,
     if_graph_commit: Annotated[
-        str | None, typer.Option("--if-graph-commit", help="Refuse the load if the branch is not at this commit.")
+        str | None, Option("--if-graph-commit", help="Refuse the load if the branch is not at this commit.")
     ] = None,
-    message: Annotated[str | None, typer.Option("--message", help="Why, for the list of commits.")] = None,
+    message: Annotated[str | None, Option("--message", help="Why, for the list of commits.")] = None,
     server: ServerOption = None,
     profile: ProfileOption = None,
     target_file: TargetFileOption = None,
@@ -82,11 +79,11 @@ def load_command(  # noqa: PLR0913  # every option is one the user can give
                     answer = client.call(_OPERATION, arguments)
                 except CallHeld:
                     if len(pieces) > 1 and not as_json:
-                        typer.echo(f"piece {number} of {len(pieces)} is held; the pieces after it were not sent")
+                        echo(f"piece {number} of {len(pieces)} is held; the pieces after it were not sent")
                     raise
                 answers.append(answer)
                 if not as_json and isinstance(answer, dict):
-                    typer.echo(f"piece {number} of {len(pieces)}: {answer['total_entities']} entities on {branch}")
+                    echo(f"piece {number} of {len(pieces)}: {answer['total_entities']} entities on {branch}")
         if as_json:
             print_json({"pieces": answers})
         return 0

@@ -1,1 +1,1 @@
-"""`penstock import`: descriptions of other people's APIs as tools. Read `openapi` first."""
+"""`penstock tool import`: descriptions of other people's APIs as tools. Read `openapi` first."""

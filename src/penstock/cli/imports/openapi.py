@@ -1,4 +1,4 @@
-"""`penstock import openapi`: what an OpenAPI document offers, and the entry of the settings that imports it.
+"""`penstock tool import openapi`: what an OpenAPI document offers, and the entry of the settings that imports it.
 
 With `--preview` nothing is written: names, sizes, what is refused and why. Without it, the document is stored in the
 project and an entry is added to `penstock.yaml`, or printed where the file already has APIs.
@@ -14,13 +14,13 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Annotated
 
-import typer
 import yaml
 
 from penstock.app.executors.apis import api_document, read_overrides
 from penstock.base.encoding import encode_bytes
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.event_loop import exit_with_async
 from penstock.cli.terminal.exits import JsonOption, print_json
@@ -36,26 +36,27 @@ _ROWS_SHOWN = 40
 
 
 def openapi_command(  # noqa: PLR0913  # each is an option
-    source: Annotated[str, typer.Argument(metavar="FILE|URL", help="The OpenAPI document, JSON or YAML.")],
+    source: Annotated[str, Argument(metavar="FILE|URL", help="The OpenAPI document, JSON or YAML.")],
     *,
-    preview: Annotated[bool, typer.Option("--preview", help="Show what would be imported, and write nothing.")] = False,
+    preview: Annotated[bool, Option("--preview", help="Show what would be imported, and write nothing.")] = False,
     name: Annotated[
-        str | None, typer.Option("--name", help="What the API is called here; from its title if not given.")
+        str | None, Option("--name", help="What the API is called here; from its title if not given.")
     ] = None,
     operations: Annotated[
         list[str] | None,
-        typer.Option("--operations", metavar="PATTERN", help="Operations to import, by name or pattern; repeatable."),
+        Option("--operations", metavar="PATTERN", help="Operations to import, by name or pattern; repeatable."),
     ] = None,
     overrides: Annotated[
-        Path | None, typer.Option("--overrides", metavar="FILE", help="A side file with names and texts of operations.")
+        Path | None, Option("--overrides", metavar="FILE", help="A side file with names and texts of operations.")
     ] = None,
     config: ConfigOption = None,
     as_json: JsonOption = False,
 ) -> None:
     """Offer operations of an API as governed tools, from its OpenAPI document.
 
-    Only operations that `--operations` names are imported. They wait for somebody to accept them (`penstock upstream
-    accept`), and for somebody's approval when an agent calls one that writes, unless the settings say otherwise.
+    Only operations that `--operations` names are imported. They wait for somebody to accept them (`penstock tool
+    upstream accept`), and for somebody's approval when an agent calls one that writes, unless the settings say
+    otherwise.
     """
 
     async def work() -> int:
@@ -73,7 +74,7 @@ def openapi_command(  # noqa: PLR0913  # each is an option
             return 0
         called = name or _name_of(imported.title)
         if not _NAME.fullmatch(called):
-            raise UsageError(f"{called} is no name: use up to 32 letters, digits, `_` and `-` after --name")
+            raise UsageError(f"{called} is not a valid name: use up to 32 letters, digits, `_` and `-` after --name")
         if not wanted:
             raise UsageError("say which operations to import with --operations; --preview lists them")
         if called in loaded.settings.tool_sources:
@@ -125,19 +126,19 @@ def _show_preview(imported: ApiImport, chosen: Mapping[str, ApiOperation], *, as
             }
         )
         return
-    typer.echo(f"{imported.title}: {imported.server_url or 'no address in the document; set base_url'}")
+    echo(f"{imported.title}: {imported.server_url or 'no address in the document; set base_url'}")
     width = max(map(len, chosen), default=0)
     for name, item in list(chosen.items())[:_ROWS_SHOWN]:
         risk = "reads" if item.method in _READING else "writes, risk high"
-        typer.echo(f"  {name:<{width}}  {sizes[name]:>6} B  {item.key}  ({risk}{', cut' if item.cut else ''})")
+        echo(f"  {name:<{width}}  {sizes[name]:>6} B  {item.key}  ({risk}{', cut' if item.cut else ''})")
     if len(chosen) > _ROWS_SHOWN:
-        typer.echo(f"  … and {len(chosen) - _ROWS_SHOWN} more; --json lists all, --operations chooses")
+        echo(f"  … and {len(chosen) - _ROWS_SHOWN} more; --json lists all, --operations chooses")
     total = sum(sizes.values())
-    typer.echo(f"{len(chosen)} operations · {total:,} bytes · about {total // 4:,} tokens")
+    echo(f"{len(chosen)} operations · {total:,} bytes · about {total // 4:,} tokens")
     for problem in imported.refused:
-        typer.echo(f"refused: {problem.key}: {problem.reason}")
+        echo(f"refused: {problem.key}: {problem.reason}")
     for name, scheme in imported.security.items():
-        typer.echo(f"security: {name}: {_security_hint(scheme)}")
+        echo(f"security: {name}: {_security_hint(scheme)}")
 
 
 def _security_hint(scheme: JsonObject) -> str:
@@ -185,14 +186,14 @@ def _write(  # what the entry is made of
 
 
 def _show_written(name: str, chosen: Mapping[str, ApiOperation], written: JsonObject, *, as_json: bool) -> None:
-    following = f"penstock upstream refresh {name}, then penstock upstream accept {name} --tools '*'"
+    following = f"penstock tool upstream refresh {name}, then penstock tool upstream accept {name} --tools '*'"
     if as_json:
         told = {key: value for key, value in written.items() if key != "block"}
         print_json({"name": name, "operations": list(chosen), **told, "next": following})
         return
-    typer.echo(f"{written['document']}: stored")
+    echo(f"{written['document']}: stored")
     if written["settings"] is not None:
-        typer.echo(f"{written['settings']}: added apis.{name} with {len(chosen)} operations")
+        echo(f"{written['settings']}: added apis.{name} with {len(chosen)} operations")
     else:
-        typer.echo(f"add this to the settings:\n{written['block']}")
-    typer.echo(f"next: {following}")
+        echo(f"add this to the settings:\n{written['block']}")
+    echo(f"next: {following}")

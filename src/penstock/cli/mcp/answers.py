@@ -1,6 +1,6 @@
 """What an MCP server answers, for people: content as lines, errors with a hint, sizes.
 
-Above it: `call`, `tools`, `doctor`. Below it: Rich. It knows the protocol's JSON, not the SDK.
+Above it: `call`, `tools`, `doctor`. Below it: the terminal. It knows the protocol's JSON, not the SDK.
 """
 
 from __future__ import annotations
@@ -11,12 +11,11 @@ import sys
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from rich.text import Text
-
 from penstock.base.errors import Conflict, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.styled_text import Text
 from penstock.operations.catalogue.reasons import REASONS
 
 __all__ = [

@@ -1,7 +1,8 @@
 """The bridge from standard input and output to a server: it forwards every message, and every answer comes back.
 
-It interprets as little as it can. It copies into headers what HTTP wants there, keeps the session of an older client
-and listens to it, resumes a stream that ends before its answer, and closes the connection of a cancelled request.
+It interprets as little as it can. It copies into headers what HTTP wants there, and keeps the session of an older
+client and listens to it. If a stream ends before its answer, the bridge resumes it. If a request is cancelled, the
+bridge closes its connection.
 
 Above it: `penstock mcp --server`. Below it: the pipe, an HTTP client. It needs no SDK.
 """
@@ -60,7 +61,7 @@ class _Stream:
 
 @dataclass(slots=True, kw_only=True)
 class _Carrier:
-    """Forwards messages. It keeps the session, the requests under way, and the headers that tools want."""
+    """Forwards messages. It keeps the session, the open requests, and the headers that tools want."""
 
     pipe: Pipe
     http: httpx2.AsyncClient
@@ -97,7 +98,7 @@ class _Carrier:
         return task
 
     async def finish(self) -> None:
-        """End the session, and what is still under way."""
+        """End the session and the requests that are still open."""
         for sending in list(self.under_way.values()):
             sending.cancel()
         if self.session is not None:
@@ -197,7 +198,7 @@ class _Carrier:
             await asyncio.sleep(stream.retry_ms / 1000)
 
     async def _forward_stream(self, message: JsonObject, stream: _Stream) -> bool:
-        """Forward a stream to its end; False if there is none."""
+        """Forward a stream to its end; False without a stream."""
         last = {} if stream.last_event is None else {"Last-Event-ID": stream.last_event}
         headers = {"Accept": _STREAM, **self._session_headers(), **last}
         try:

@@ -4,7 +4,7 @@ Progress goes to standard error, the result to standard output. When the server 
 polled to its end; questions are asked at the terminal if a person is there.
 
 Below it: `servers` says which server is meant, `tool_call` connects to it.
-Exit codes: 0 for a result, 1 for a tool that answered with an error, 3 for what still waits or goes on.
+Exit codes: 0 for a result, 1 for a tool that answered with an error, 3 for a call that still waits or runs.
 """
 
 from __future__ import annotations
@@ -15,14 +15,12 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-from rich.text import Text
-
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
-from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.commands.command import WithTrailingArguments, trailing_arguments
+from penstock.cli.declaration import Argument, Context, Option
 from penstock.cli.mcp.answers import print_content, silence_sdk_logs
 from penstock.cli.mcp.servers import (
     ERAS,
@@ -32,11 +30,11 @@ from penstock.cli.mcp.servers import (
     ToolsetOption,
     resolve_server,
 )
-from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.conversation import can_ask
 from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
 from penstock.cli.terminal.exits import INTERRUPTED, STILL_WAITING, JsonOption, command_text, exit_with, print_json
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError, loose_value, parse_value
 from penstock.operations.runs.fields import RUN_STATUSES
 
@@ -48,29 +46,30 @@ else:
 __all__ = ["CALL", "call_command", "tool_arguments"]
 
 _ENDED = ("completed", "failed", "cancelled")
+# What stands before each line of a call that waits: `  asks   `.
+_LABEL_CELLS = 9
 
 
-@expand_option_groups
 def call_command(  # noqa: PLR0913  # every option is one the user can give
-    ctx: typer.Context,
-    tool: Annotated[str, typer.Argument(metavar="TOOL", help="The tool, by its name.")],
+    ctx: Context,
+    tool: Annotated[str, Argument(metavar="TOOL", help="The tool, by its name.")],
     pairs: Annotated[
-        list[str] | None, typer.Argument(metavar="KEY=VALUE", help="Arguments: text, or JSON where it reads so.")
+        list[str] | None, Argument(metavar="KEY=VALUE", help="Arguments: text, or JSON where it reads so.")
     ] = None,
     *,
     arguments: Annotated[
-        str | None, typer.Option("--arguments", metavar="JSON", help="All arguments at once: an object, or @FILE.")
+        str | None, Option("--arguments", metavar="JSON", help="All arguments at once: an object, or @FILE.")
     ] = None,
     era: EraOption = "auto",
     toolset: ToolsetOption = None,
     timeout: Annotated[
-        float | None, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="Give up after this long.")
+        float | None, Option("--timeout", metavar="SECONDS", min=0.1, help="Give up after this long.")
     ] = None,
-    no_input: Annotated[bool, typer.Option("--no-input", help="Ask nobody, even at a terminal.")] = False,
+    no_input: Annotated[bool, Option("--no-input", help="Ask nobody, even at a terminal.")] = False,
     options: ServerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Call a tool of an MCP server; progress is shown and questions are asked right here.
+    """Call a tool of an MCP server, show its progress and answer its questions.
 
     The server is one of ours (--server, --profile, a file), any address (--url), or a program after --. A task is
     followed to its end. With --json: ok, tool, protocol_version, task and result.
@@ -156,10 +155,10 @@ async def _carried_out(call: tool_call.ToolCall, seconds_max: float | None, *, a
 def _left_advice(call: tool_call.ToolCall) -> str:
     if call.task_id is None:
         return "the call was given up; the server may have stopped what it began"
-    text = f"the task {call.task_id} goes on without this command"
+    text = f"the task {call.task_id} continues without this command"
     if call.answer_options is None:
         return text
-    return f"{text}: {command_text('execution', 'status', str(call.task_id), *call.answer_options)}"
+    return f"{text}: {command_text('runs', 'show', str(call.task_id), *call.answer_options)}"
 
 
 def _report(
@@ -203,7 +202,7 @@ def _tell_waiting(call: tool_call.ToolCall, waiting: tool_call.ToolWaiting, *, a
         params = question.get("params") if isinstance(question, dict) else None
         asked.append(str(params.get("message")) if isinstance(params, dict) else "")
     for message in asked:
-        console.print(Text(f"  asks   {clean(message)}"))
+        console.print_wrapped(Text(f"  asks   {clean(message)}"), indent=_LABEL_CELLS)
     if call.answer_options is not None:
         command = command_text("runs", "answer", *call.answer_options, str(call.task_id))
         console.print(Text(f"  answer {command}"))

@@ -59,7 +59,7 @@ class ConnectOptions:
     era: str = "auto"
     """`auto`, `legacy`, or a version of the newest era."""
     ask: ElicitationFnT | None = None
-    """Asks the person; without it, the server is told that nobody can be asked."""
+    """Asks the person; without it, the client declares that nobody can be asked."""
     extensions: tuple[ClientExtension, ...] = ()
     timeout_seconds: float | None = None
     """How long one request may take; None for as long as it takes."""
@@ -175,7 +175,7 @@ async def _raise_cause(holding: asyncio.Task[None], server: McpServer) -> None:
 
 
 def _explained(error: BaseException, server: McpServer) -> BaseException:
-    """The error of a program that could not be used, in our words; other errors stay as they are."""
+    """The error of a program that could not be used, explained; other errors stay as they are."""
     if isinstance(server, HttpServer):
         return error
     match error:

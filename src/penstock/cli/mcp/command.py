@@ -10,8 +10,6 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from penstock.app.files.trusted import list_trusted_files
 from penstock.app.gate import hold_choices, open_gate
 from penstock.app.pipe_principal import PipePrincipal
@@ -19,7 +17,8 @@ from penstock.app.serving.gate_limits import gate_limits
 from penstock.app.serving.mcp import load_mcp, mcp_options
 from penstock.app.serving.request_ids import new_request_id
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.lazy_commands import LazyCommand, lazy_group
+from penstock.cli.declaration import Context, Option, echo
+from penstock.cli.lazy_commands import LazyGroup
 from penstock.cli.mcp.servers import AsOwnerOption, GraphOption, ManagementOption, ToolsetOption, chosen_toolset
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
@@ -42,27 +41,6 @@ else:
 
 __all__ = ["mcp_app", "mcp_command"]
 
-_COMMANDS = {
-    "install": LazyCommand(
-        "penstock.cli.mcp.install.command",
-        "install_command",
-        "Print the entry that an assistant needs to use Penstock, or write it into its file.",
-    ),
-    "doctor": LazyCommand(
-        "penstock.cli.mcp.doctor",
-        "DOCTOR",
-        "Check a connection to an MCP server end to end, step by step, and say what to do.",
-    ),
-    "tools": LazyCommand(
-        "penstock.cli.mcp.tools", "TOOLS", "List the tools of an MCP server with their sizes, or show one."
-    ),
-    "call": LazyCommand(
-        "penstock.cli.mcp.call",
-        "CALL",
-        "Call a tool of an MCP server; progress is shown and questions are asked right here.",
-    ),
-}
-mcp_app = typer.Typer(name="mcp", cls=lazy_group(lambda: _COMMANDS), add_completion=False, rich_markup_mode="markdown")
 
 _GRACE_SECONDS = 5.0
 _AT_TERMINAL = (
@@ -71,9 +49,8 @@ _AT_TERMINAL = (
 )
 
 
-@mcp_app.callback(invoke_without_command=True)
 def mcp_command(  # noqa: PLR0913  # every option is one the user can give
-    ctx: typer.Context,
+    ctx: Context,
     *,
     server: ServerOption = None,
     profile: ProfileOption = None,
@@ -86,7 +63,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     graph: GraphOption = None,
     management: ManagementOption = False,
     as_owner: AsOwnerOption = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more, to standard error.")] = False,
+    verbose: Annotated[bool, Option(("--verbose", "-v"), help="Log more, to standard error.")] = False,
 ) -> None:
     """Offer the workflows as MCP tools over standard input and output.
 
@@ -101,7 +78,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
 
     async def work() -> int:
         if can_ask():
-            typer.echo(_AT_TERMINAL, err=True)
+            echo(_AT_TERMINAL, err=True)
         tools = chosen_toolset(toolset, management=management, graph=graph)
         target = choose_target(server, profile, database)
         if isinstance(target, ServerTarget):
@@ -131,7 +108,7 @@ def mcp_command(  # noqa: PLR0913  # every option is one the user can give
     exit_with_async(work)
 
 
-def _refuse_lost_options(ctx: typer.Context) -> None:
+def _refuse_lost_options(ctx: Context) -> None:
     """Refuse options that stand before the name of another command, which does not see them."""
     given = [item.opts[0] for item in ctx.command.params if str(item.name) in ctx.params and _is_given(ctx, item.name)]
     if given:
@@ -141,7 +118,7 @@ def _refuse_lost_options(ctx: typer.Context) -> None:
         exit_with(lambda: _raise_usage(f"{message} {given[0]} …"), as_json=False)
 
 
-def _is_given(ctx: typer.Context, name: str | None) -> bool:
+def _is_given(ctx: Context, name: str | None) -> bool:
     source = ctx.get_parameter_source(name or "")
     return source is not None and source.name == "COMMANDLINE"
 
@@ -175,3 +152,6 @@ async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) ->
             gate.services.open_streams.end()
             if penstock.driver is not None:
                 await penstock.driver.drain(timeout_seconds=_GRACE_SECONDS)
+
+
+mcp_app = LazyGroup("mcp", function=mcp_command)

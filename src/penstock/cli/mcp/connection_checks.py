@@ -56,7 +56,7 @@ _META = {
 
 
 async def check_connection(server: McpServer, *, ours: bool) -> AsyncIterator[Check]:
-    """Check a connection step by step; ends early where going on makes no sense. `ours` is a server of Penstock."""
+    """Check a connection step by step; stop where a further step makes no sense. `ours` is a server of Penstock."""
     if isinstance(server, HttpServer):
         probes = _Probes(server, ours=ours)
         async for check in probes.checks():
@@ -85,7 +85,7 @@ class _Probes:
     stopped: bool = False
     date: str | None = field(default=None, init=False)
     challenge: str | None = field(default=None, init=False)
-    """What a request without a key is told, if it is refused."""
+    """The challenge that refuses a request without a key."""
 
     async def checks(self) -> AsyncIterator[Check]:
         """Address, names, key, clock."""
@@ -173,7 +173,7 @@ class _Probes:
             return "give the key with --key-env or --header"
         if self.server.headers:
             return "make a new one where the server runs: penstock key create --name NAME --scopes '[…]'"
-        return f"put the key into {KEY_VARIABLE}, or name a profile that has one (penstock profile add --help)"
+        return f"put the key into {KEY_VARIABLE}, or name a profile that has one (penstock config profile add --help)"
 
 
 def _refused(response: httpx2.Response) -> str:

@@ -13,10 +13,9 @@ from collections.abc import AsyncIterator
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-import typer
-
 from penstock.base.lazy_import import lazy_import
-from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.commands.command import WithTrailingArguments, trailing_arguments
+from penstock.cli.declaration import Context
 from penstock.cli.mcp.answers import silence_sdk_logs
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
@@ -27,7 +26,6 @@ from penstock.cli.mcp.servers import (
     ToolsetOption,
     resolve_server,
 )
-from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 
@@ -39,19 +37,18 @@ else:
 __all__ = ["DOCTOR", "doctor_command"]
 
 
-@expand_option_groups
 def doctor_command(
-    ctx: typer.Context,
+    ctx: Context,
     *,
     toolset: ToolsetOption = None,
     options: ServerOptions,
     as_json: JsonOption = False,
 ) -> None:
-    """Check a connection to an MCP server end to end, step by step, and say what to do.
+    """Check a connection to an MCP server step by step, and say what to do.
 
-    Looks at the address, its names, how clients sign in, the key, the clock, both eras of the protocol, the size of the
-    catalogue, a call that changes nothing, and the entries of assistants on this machine. With --json: ok, server and
-    checks.
+    Checks the address and its names, how clients sign in, the key and the clock. Then tries both eras of the protocol,
+    the size of the catalogue, and a call that changes nothing. Last, reads the entries of assistants on this machine.
+    With --json: ok, server and checks.
     """
     choice = options.choice(toolset, trailing_arguments(ctx), looks_only=True)
 

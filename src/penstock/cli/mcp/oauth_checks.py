@@ -27,7 +27,7 @@ _WELL_KNOWN = "/.well-known/oauth-protected-resource"
 _METADATA = re.compile(r'resource_metadata="([^"]*)"')
 _ISSUERS_MAX = 3
 _OK = 200
-_GUIDE = "docs/guides/oauth.md has recipes for issuers"
+_GUIDE = "docs/guides/oauth-issuers.md has recipes for issuers"
 
 
 def metadata_address(challenge: str | None) -> str | None:
@@ -80,7 +80,7 @@ async def _found_metadata(http: httpx2.AsyncClient, url: str, challenge: str | N
 
 
 async def _document(http: httpx2.AsyncClient, url: str) -> JsonObject | str:
-    """Return a JSON object, or why there is none."""
+    """Return a JSON object, or why it cannot be had."""
     try:
         response = await http.get(url, headers={"Accept": "application/json"})
     except (httpx2.HTTPError, httpx2.InvalidURL) as error:
@@ -201,7 +201,7 @@ def _scopes(metadata: JsonObject, wanted: list[str]) -> Check:
         return Check(name="scopes", status="skip", message=message)
     unknown = [scope for scope in wanted if scope not in known]
     if unknown:
-        message = f"clients are told to ask for {', '.join(unknown)}, which the issuer does not know"
+        message = f"the server tells clients to ask for {', '.join(unknown)}, which the issuer does not know"
         hint = "create them at the issuer, or name its own in auth.oauth.scopes and scope_map"
         return Check(name="scopes", status="fail", message=message, hint=hint)
     return Check(name="scopes", status="ok", message=f"both know {', '.join(wanted)}")

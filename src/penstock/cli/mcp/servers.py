@@ -23,8 +23,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
-import typer
-
+from penstock.cli.declaration import Option, echo
 from penstock.cli.targets.selection import (
     FileTarget,
     ProfileOption,
@@ -64,50 +63,50 @@ _KEY_BEGINS = "pen_"
 _GRAPH = "graph:"
 _VARIABLE = re.compile(r"[A-Za-z_][A-Za-z0-9_]*")
 ERAS: Mapping[str, str] = {"auto": "auto", "modern": "2026-07-28", "legacy": "legacy"}
-"""How to connect, in our words and in the SDK's."""
+"""How to connect, as our options and the SDK call it."""
 
 UrlOption = Annotated[
     str | None,
-    typer.Option("--url", metavar="URL", help="The MCP address of any server, as it is.", rich_help_panel=_PANEL),
+    Option("--url", metavar="URL", help="The MCP address of any server, as it is.", panel=_PANEL),
 ]
 HeaderOption = Annotated[
     list[str] | None,
-    typer.Option("--header", metavar="NAME:VALUE", help="A header to send to --url.", rich_help_panel=_PANEL),
+    Option("--header", metavar="NAME:VALUE", help="A header to send to --url.", panel=_PANEL),
 ]
 KeyVariableOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--key-env",
         metavar="NAME",
         help="The variable of the environment with the key for --url, sent as a bearer token.",
-        rich_help_panel=_PANEL,
+        panel=_PANEL,
     ),
 ]
 WorkflowsOption = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--workflows",
         metavar="PATH",
         help="With a file: workflow files or folders to make known.",
-        rich_help_panel=_PANEL,
+        panel=_PANEL,
     ),
 ]
 ToolsetOption = Annotated[
-    str | None, typer.Option("--toolset", metavar="NAMES", help="The tools to list: workflows, management, names …")
+    str | None, Option("--toolset", metavar="NAMES", help="The tools to list: workflows, management, names …")
 ]
 GraphOption = Annotated[
-    str | None, typer.Option("--graph", metavar="ID", help="Offer the tools of this graph, and nothing else.")
+    str | None, Option("--graph", metavar="ID", help="Offer the tools of this graph, and nothing else.")
 ]
 ManagementOption = Annotated[
     bool,
-    typer.Option("--management", help="Offer the operations too, with which an assistant can change workflows."),
+    Option("--management", help="Offer the operations too, with which an assistant can change workflows."),
 ]
 AsOwnerOption = Annotated[
-    bool, typer.Option("--as-owner", help="With a file: let the assistant do everything that you may do.")
+    bool, Option("--as-owner", help="With a file: let the assistant do everything that you may do.")
 ]
 EraOption = Annotated[
     Literal["auto", "modern", "legacy"],
-    typer.Option("--era", help="modern is 2026-07-28, legacy the handshake of older revisions."),
+    Option("--era", help="modern is 2026-07-28, legacy the handshake of older revisions."),
 ]
 
 
@@ -187,7 +186,7 @@ def resolve_server(where: ServerChoice, variables: Mapping[str, str] | None = No
         named = "--key-env" if where.key_variable else "--header"
         raise UsageError(
             f"{named} goes with --url; for a server of ours put the key into {KEY_VARIABLE}, "
-            "or name a profile that has one (penstock profile add --help)"
+            "or name a profile that has one (penstock config profile add --help)"
         )
     if where.command:
         if where.toolset or where.workflows:
@@ -305,4 +304,4 @@ def _named_headers(lines: Sequence[str]) -> dict[str, str]:
 def _warn_of_plain_text(url: str, *, has_key: bool) -> None:
     parts = urlsplit(url)
     if has_key and parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        typer.echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)
+        echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)

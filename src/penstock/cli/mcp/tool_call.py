@@ -15,7 +15,6 @@ from typing import Any, TypeAlias
 import mcp_types as types
 from mcp.client.client import Client
 from mcp.shared.exceptions import MCPError
-from rich.text import Text
 
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -28,6 +27,7 @@ from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.conversation import TerminalConversation
 from penstock.cli.terminal.exits import command_text
 from penstock.cli.terminal.prompts import AnswerAbandoned, ask_answer
+from penstock.cli.terminal.styled_text import Text
 from penstock.definitions.source.findings import nearest
 
 __all__ = ["Outcome", "ToolAnswered", "ToolCall", "ToolCancelled", "ToolWaiting"]
@@ -156,7 +156,7 @@ class ToolCall:
         ours = protocol_error(error.error.code, error.error.message, error.error.data)
         if self.tool not in names and error.error.code == types.INVALID_PARAMS and ours.hint is None:
             near = nearest(self.tool, names)
-            ours.hint = f"did you mean {near}?" if near else "`penstock mcp tools` lists what there is"
+            ours.hint = f"did you mean {near}?" if near else "`penstock mcp tools` lists the tools"
         return ours
 
     def _warn_about_unknown_arguments(self, arguments: JsonObject, schema: JsonObject) -> None:

@@ -11,13 +11,11 @@ import sys
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-from rich.text import Text
-
 from penstock.base.json import JsonObject
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
-from penstock.cli.lazy_commands import WithTrailingArguments, trailing_arguments
+from penstock.cli.commands.command import WithTrailingArguments, trailing_arguments
+from penstock.cli.declaration import Argument, Context
 from penstock.cli.mcp.answers import BYTES_PER_TOKEN, silence_sdk_logs, size_text, token_estimate
 from penstock.cli.mcp.servers import (
     ERAS,
@@ -26,9 +24,9 @@ from penstock.cli.mcp.servers import (
     ToolsetOption,
     resolve_server,
 )
-from penstock.cli.option_groups import expand_option_groups
 from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import nearest
 
@@ -42,10 +40,9 @@ __all__ = ["TOOLS", "tools_command"]
 _TITLE_CHARACTERS_MAX = 60
 
 
-@expand_option_groups
 def tools_command(
-    ctx: typer.Context,
-    tool: Annotated[str | None, typer.Argument(metavar="TOOL", help="Show this one in full.")] = None,
+    ctx: Context,
+    tool: Annotated[str | None, Argument(metavar="TOOL", help="Show this one in full.")] = None,
     *,
     toolset: ToolsetOption = None,
     era: EraOption = "auto",
@@ -85,7 +82,7 @@ def _chosen(listing: mcp_client.ToolListing, name: str | None) -> list[JsonObjec
     found = [item for item in listing.tools if item["name"] == name]
     if not found:
         near = nearest(name, [str(item["name"]) for item in listing.tools])
-        meant = f"did you mean {near}?" if near else "`penstock mcp tools` lists what there is"
+        meant = f"did you mean {near}?" if near else "`penstock mcp tools` lists the tools"
         raise UsageError(f"there is no tool {name!r} in the list; {meant}")
     return found
 

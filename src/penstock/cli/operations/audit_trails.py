@@ -3,7 +3,7 @@
 `verify` asks the server, or the file of which the user has the secret; with a public key it verifies a file by itself,
 offline. `export` writes a trail line by line, and can go on where it stopped.
 
-Above it: `groups`. Below it: the operations on the audit log, `app.audit_files`.
+Above it: `tree.commands`, by name. Below it: the operations on the audit log, `app.audit_files`.
 """
 
 from __future__ import annotations
@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import IO, Annotated, Any, Final
 
 import msgspec
-import typer
 
 from penstock.app.audit_files import read_anchors, read_public_keys, verify_file
 from penstock.app.timestamps import read_authorities
@@ -24,6 +23,7 @@ from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.targets.clients import OperationClient, open_client
 from penstock.cli.targets.selection import (
     IdempotencyOption,
@@ -56,38 +56,38 @@ class ExportFormat(StrEnum):
 def verify_command(  # noqa: PLR0913  # every option is one the user can give
     trail: Annotated[
         Path | None,
-        typer.Argument(metavar="FILE", help="With --public-key: an exported trail, or a database.", show_default=False),
+        Argument(metavar="FILE", help="With --public-key: an exported trail, or a database.", show_default=False),
     ] = None,
     *,
     against: Annotated[
         list[Path] | None,
-        typer.Option("--against", metavar="FILE", help="Checkpoints that were kept elsewhere. Repeatable."),
+        Option("--against", metavar="FILE", help="Checkpoints that were kept elsewhere. Repeatable."),
     ] = None,
     public_key: Annotated[
         Path | None,
-        typer.Option("--public-key", metavar="FILE", help="Verify FILE offline, with the key in this file alone."),
+        Option("--public-key", metavar="FILE", help="Verify FILE offline, with the key in this file alone."),
     ] = None,
     certificate: Annotated[
         Path | None,
-        typer.Option(
+        Option(
             "--timestamp-certificate",
             metavar="FILE",
             help="With --public-key: verify stamps with these certificates of their authority (PEM).",
         ),
     ] = None,
-    seq: Annotated[int | None, typer.Option("--seq", help="The number of a record that you kept.")] = None,
-    record_hash: Annotated[str | None, typer.Option("--hash", help="The hash of that record.")] = None,
+    seq: Annotated[int | None, Option("--seq", help="The number of a record that you kept.")] = None,
+    record_hash: Annotated[str | None, Option("--hash", help="The hash of that record.")] = None,
     all_tenants: Annotated[
         bool | None,
-        typer.Option("--all-tenants/--own", help="The trails of all tenants, as the owner gets them by default."),
+        Option("--all-tenants/--own", help="The trails of all tenants, as the owner gets them by default."),
     ] = None,
     allow_uncovered: Annotated[
         bool,
-        typer.Option("--allow-uncovered", help="Accept trails without a checkpoint, and checkpoints that are missing."),
+        Option("--allow-uncovered", help="Accept trails without a checkpoint, and checkpoints that are missing."),
     ] = False,
     allow_unrecorded_redactions: Annotated[
         bool,
-        typer.Option(
+        Option(
             "--allow-unrecorded-redactions",
             help="Accept erased fields that no record names, as earlier releases left them.",
         ),
@@ -138,7 +138,7 @@ def _ask_owner(target: Target, given: JsonObject, *, as_json: bool) -> int:
         if as_json:
             print_json(answer)
         else:
-            typer.echo(_sentence(answer))
+            echo(_sentence(answer))
     return 0 if answer["intact"] is True else 1
 
 
@@ -199,9 +199,9 @@ def _show_reports(reports: Sequence[TrailReport], *, has_anchor: bool, as_json: 
     for report in reports:
         for problem in report.problems:
             verdict = "NOT SIGNED" if problem.kind == "unsigned" else "BROKEN"
-            typer.echo(f"{verdict}: the trail of {clean(report.tenant)}: {clean(problem.message)}")
+            echo(f"{verdict}: the trail of {clean(report.tenant)}: {clean(problem.message)}")
     if not reports:
-        typer.echo("NOT SIGNED: there are no records in this file")
+        echo("NOT SIGNED: there are no records in this file")
     if intact:
         newest = max((report.covered_at for report in reports if report.covered_at is not None), default=None)
         line = _intact(
@@ -215,7 +215,7 @@ def _show_reports(reports: Sequence[TrailReport], *, has_anchor: bool, as_json: 
         )
         after = sum(report.last_seq - report.covered for report in reports)
         line = f"{line}{_stamps(reports)}"
-        typer.echo(line if not after else f"{line}; {after:,} after the last checkpoint are not covered")
+        echo(line if not after else f"{line}; {after:,} after the last checkpoint are not covered")
     return 0 if intact else 1
 
 
@@ -233,19 +233,17 @@ def _stamps(reports: Sequence[TrailReport]) -> str:
 def export_command(  # noqa: PLR0913  # every option is one the user can give
     *,
     out: Annotated[
-        Path | None, typer.Option("--out", "-o", metavar="FILE", help="Write into this file, not to the screen.")
+        Path | None, Option(("--out", "-o"), metavar="FILE", help="Write into this file, not to the screen.")
     ] = None,
-    resume: Annotated[bool, typer.Option("--resume", help="Go on after the last record in that file.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Go on after the last record in that file.")] = False,
     export_format: Annotated[
-        ExportFormat, typer.Option("--format", help="Plain records, or CloudEvents 1.0; one in a line.")
+        ExportFormat, Option("--format", help="Plain records, or CloudEvents 1.0; one in a line.")
     ] = ExportFormat.JSONL,
-    after_seq: Annotated[int, typer.Option("--after-seq", min=0, help="Only records after this number.")] = 0,
+    after_seq: Annotated[int, Option("--after-seq", min=0, help="Only records after this number.")] = 0,
     strangers: Annotated[
-        bool, typer.Option("--strangers", help="What was tried without a valid key; for the owner of the server.")
+        bool, Option("--strangers", help="What was tried without a valid key; for the owner of the server.")
     ] = False,
-    limit: Annotated[
-        int, typer.Option("--limit", min=1, max=10_000, help="How many records to read at a time.")
-    ] = _PAGE,
+    limit: Annotated[int, Option("--limit", min=1, max=10_000, help="How many records to read at a time.")] = _PAGE,
     target_server: ServerOption = None,
     target_profile: ProfileOption = None,
     target_file: TargetFileOption = None,
@@ -260,7 +258,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
 
     def work() -> int:
         if resume and out is None:
-            raise UsageError("--resume goes on in a file: name it with --out")
+            raise UsageError("--resume continues a file: name it with --out")
         operation = find_operation("audit.export")
         after = _last_seq(out) if resume and out is not None and out.exists() else after_seq
         with (
@@ -286,9 +284,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
             if as_json:
                 print_json({"records": count, "last_seq": last, "file": str(out)})
             else:
-                typer.echo(
-                    f"{clean(str(out))}: {count:,} {'record' if count == 1 else 'records'}, the last is {last:,}"
-                )
+                echo(f"{clean(str(out))}: {count:,} {'record' if count == 1 else 'records'}, the last is {last:,}")
         return 0
 
     exit_with(work, as_json=as_json)
@@ -311,7 +307,7 @@ def _write(file: IO[bytes], lines: Sequence[JsonObject], export_format: ExportFo
 
 
 def _statement_lines(surface: OperationClient) -> list[JsonObject]:
-    """The statements about keys, which lead a verifier from a key to the next; none if the key cannot be asked for."""
+    """The statements about keys, which lead a verifier from a key to the next; none if the key is unavailable."""
     try:
         answer = surface.call("audit.key", {})
     except PenstockError:
@@ -359,7 +355,7 @@ def checkpoint_command(
         if as_json:
             print_json(answer)
         else:
-            typer.echo(answer["note"], nl=False)
+            echo(answer["note"], nl=False)
         return 0
 
     exit_with(work, as_json=as_json)
@@ -374,7 +370,7 @@ def key_command(
 ) -> None:
     """Show the public key that verifies checkpoints.
 
-    Keep the output in a file for `penstock audit verify --public-key`, and give it to whoever is to verify the trail,
+    Keep the output in a file for `penstock audit verify --public-key`, and give it to the people who verify the trail,
     in a way that they trust. If the key was changed, it has the statements that lead from the old key to the new one.
     """
 
@@ -387,9 +383,9 @@ def key_command(
             print_json(answer)
         else:
             statements = answer["statements"]
-            typer.echo(answer["public_key"])
+            echo(answer["public_key"])
             for text in statements if isinstance(statements, list) else []:
-                typer.echo(f"\n{text}", nl=False)
+                echo(f"\n{text}", nl=False)
         return 0
 
     exit_with(work, as_json=as_json)

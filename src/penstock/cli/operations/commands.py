@@ -3,7 +3,7 @@
 The same command talks to a server or works on a file. Options come from the operation's arguments, help from its
 description. Nothing of the server is imported unless the command works on a file.
 
-Above it: `groups`. Below it: `options`, `targets.clients`, `terminal.answers`.
+Above it: `tree.commands`, by name. Below it: `options`, `targets.clients`, `terminal.answers`.
 """
 
 from __future__ import annotations
@@ -14,10 +14,9 @@ from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 from typing import Annotated, Any, Final
 
-import typer
-
 from penstock.base.json import JsonObject, JsonValue
-from penstock.cli.operations.options import parameter_signature, read_arguments, words_of
+from penstock.cli.declaration import Option, echo
+from penstock.cli.operations.options import parameter_signature, read_arguments
 from penstock.cli.targets.clients import OperationClient, open_client
 from penstock.cli.targets.selection import (
     IdempotencyOption,
@@ -28,6 +27,7 @@ from penstock.cli.targets.selection import (
 )
 from penstock.cli.terminal.answers import print_answer, print_event
 from penstock.cli.terminal.exits import STILL_WAITING, JsonOption, exit_with, print_json
+from penstock.cli.wording import words_of
 from penstock.client.operations import Operation, find_operation
 
 __all__ = ["call_and_show", "call_operation", "every_page", "operation_command", "show_call"]
@@ -43,7 +43,7 @@ _VERDICTS: Final[Mapping[str, tuple[str, bool]]] = {
 _RUNS: Final = "execution"
 _FAILED: Final = frozenset({"failed", "cancelled"})
 
-AllOption = Annotated[bool, typer.Option("--all", help="Every page, not only one.")]
+AllOption = Annotated[bool, Option("--all", help="Every page, not only one.")]
 
 
 def operation_command(name: str) -> Callable[..., None]:
@@ -59,7 +59,7 @@ def operation_command(name: str) -> Callable[..., None]:
     command.__signature__ = inspect.Signature(ordered)  # type: ignore[attr-defined]  # what `inspect` looks at first
     command.__annotations__ = {parameter.name: parameter.annotation for parameter in ordered}
     text = f"{operation.title}.\n\n{operation.description}" if operation.description else f"{operation.title}."
-    command.__doc__ = words_of(operation, text)
+    command.__doc__ = words_of(text)
     return command
 
 
@@ -140,7 +140,7 @@ def _show_stream(surface: OperationClient, operation: Operation, arguments: Json
     for event in surface.events(operation.name, arguments):
         if as_json:
             line = {"event": event.event, "id": event.id, "data": event.data}
-            typer.echo(json.dumps(line, ensure_ascii=False))
+            echo(json.dumps(line, ensure_ascii=False))
         else:
             print_event(event)
         if event.event == "complete":

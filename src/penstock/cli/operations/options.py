@@ -9,18 +9,17 @@ Above it: `commands`. Below it: the client's table of operations, `terminal.valu
 from __future__ import annotations
 
 import inspect
-import re
 from collections.abc import Iterator, Mapping
 from typing import Annotated, Any, Final
 
-import typer
-
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.terminal.files import Unreadable, read_path
 from penstock.cli.terminal.values import UsageError, parse_value
+from penstock.cli.wording import words_of
 from penstock.client.operations import Operation, Parameter
 
-__all__ = ["RESERVED", "option_of", "parameter_signature", "read_arguments", "words_of"]
+__all__ = ["RESERVED", "is_document", "option_of", "parameter_signature", "read_arguments"]
 
 # Options that every command has; an argument of that name is prefixed with its resource.
 RESERVED: Final = frozenset({"all", "db", "file", "idempotency-key", "json", "profile", "server"})
@@ -30,7 +29,6 @@ _FROM_BRANCH: Final = frozenset(
     {"graph.branches_create", "graph.branches_merge", "graph.branches_preview", "graph.diff", "graph.load"}
 )
 _RUNS: Final = "execution"
-_EXECUTION: Final = re.compile(r"\b(an )?execution(s?)\b(?!\.\w)", re.IGNORECASE)
 _CHOICES_SHOWN_MAX: Final = 5
 _TYPES: Final[Mapping[str, Any]] = {
     "text": str | None,
@@ -45,39 +43,27 @@ _TYPES: Final[Mapping[str, Any]] = {
 _METAVARS: Final = {"integer": "N", "number": "NUMBER", "object": "JSON", "any": "JSON", "map": "KEY=VALUE"}
 
 
-def words_of(operation: Operation, text: str) -> str:
-    """A text of an operation in the words of the command line, which calls an execution a run."""
-    return _EXECUTION.sub(_as_run, text) if operation.resource == _RUNS else text
-
-
-def _as_run(found: re.Match[str]) -> str:
-    text = f"{'a ' if found[1] else ''}run{found[2]}"
-    return text.capitalize() if found[0][0].isupper() else text
-
-
 def option_of(operation: Operation, parameter: Parameter) -> str:
     """The option of an argument, or its metavar if it is positional."""
     if parameter.place == "path":
         return parameter.name.upper()
-    if _is_document(operation, parameter):
+    if is_document(operation, parameter):
         return "--file"
     name = parameter.name.replace("_", "-")
     return f"--{operation.resource}-{name}" if name in RESERVED else f"--{name}"
 
 
 def parameter_signature(operation: Operation) -> Iterator[inspect.Parameter]:
-    """The arguments of an operation as parameters of a function that Typer can read."""
+    """The arguments of an operation as parameters of a function that declare them."""
     for parameter in operation.parameters:
         kind: Any = _TYPES[parameter.kind]
-        required = parameter.required and not _is_document(operation, parameter)
+        required = parameter.required and not is_document(operation, parameter)
         info: Any
         if parameter.place == "path":
-            info = typer.Argument(
-                metavar=_place(operation, parameter), help=words_of(operation, _help(operation, parameter))
-            )
+            info = Argument(metavar=_place(operation, parameter), help=words_of(_help(operation, parameter)))
         else:
-            text = words_of(operation, _help(operation, parameter))
-            info = typer.Option(*_flags(operation, parameter), metavar=_metavar(operation, parameter), help=text)
+            text = words_of(_help(operation, parameter))
+            info = Option(tuple(_flags(operation, parameter)), metavar=_metavar(operation, parameter), help=text)
         yield inspect.Parameter(
             parameter.name,
             inspect.Parameter.KEYWORD_ONLY,
@@ -103,13 +89,13 @@ def _place(operation: Operation, parameter: Parameter) -> str:
     return "RUN" if operation.resource == _RUNS and parameter.name == f"{_RUNS}_id" else parameter.name.upper()
 
 
-def _is_document(operation: Operation, parameter: Parameter) -> bool:
+def is_document(operation: Operation, parameter: Parameter) -> bool:
     """Whether an argument is the text of a document, which the command line reads from a file."""
     return parameter.name == _SOURCE and operation.name not in _FROM_BRANCH
 
 
 def _metavar(operation: Operation, parameter: Parameter) -> str | None:
-    if _is_document(operation, parameter):
+    if is_document(operation, parameter):
         return "FILE"
     if parameter.kind == "boolean":
         return None
@@ -120,7 +106,7 @@ def _metavar(operation: Operation, parameter: Parameter) -> str | None:
 
 
 def _help(operation: Operation, parameter: Parameter) -> str:
-    if _is_document(operation, parameter):
+    if is_document(operation, parameter):
         return "The document: a file, or - for standard input."
     notes = []
     if len(parameter.choices) > _CHOICES_SHOWN_MAX:
@@ -149,7 +135,7 @@ def read_arguments(operation: Operation, values: Mapping[str, Any]) -> JsonObjec
 
 def _read(operation: Operation, parameter: Parameter, given: Any) -> JsonValue:
     option = option_of(operation, parameter)
-    if _is_document(operation, parameter):
+    if is_document(operation, parameter):
         return _file_text(str(given))
     if parameter.nullable and given == "null":
         return None

@@ -1,9 +1,9 @@
-"""`penstock upstream sign-in`: signs a person in to an MCP server that wants OAuth.
+"""`penstock tool upstream sign-in`: signs a person in to an MCP server that wants OAuth.
 
 It listens on this machine, sends the person to the authorization server, and hands over what they come back with. The
 tokens stay where the operations work: on the server, or in the file.
 
-Above it: `groups`. Below it: the operations `upstream.begin_sign_in` and `upstream.complete_sign_in`.
+Above it: `tree.commands`, by name. Below it: the operations `upstream.begin_sign_in` and `upstream.complete_sign_in`.
 """
 
 from __future__ import annotations
@@ -17,10 +17,9 @@ from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import Annotated, Any, Final
 from urllib.parse import parse_qs, urlsplit
 
-import typer
-
 from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.targets.clients import open_client
 from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
 from penstock.cli.terminal.answers import print_answer
@@ -46,19 +45,19 @@ class _Awaited:
 
 
 def sign_in_command(  # noqa: PLR0913  # every option is one the user can give
-    server: Annotated[str, typer.Argument(metavar="NAME", help="The MCP server, by its name in the settings.")],
+    server: Annotated[str, Argument(metavar="NAME", help="The MCP server, by its name in the settings.")],
     *,
     scopes: Annotated[
-        list[str] | None, typer.Option("--scopes", metavar="SCOPE", help="A further scope to ask for. Repeatable.")
+        list[str] | None, Option("--scopes", metavar="SCOPE", help="A further scope to ask for. Repeatable.")
     ] = None,
     port: Annotated[
-        int, typer.Option("--port", min=0, max=65_535, help="The port to listen on; 0 takes one that is free.")
+        int, Option("--port", min=0, max=65_535, help="The port to listen on; 0 takes one that is free.")
     ] = 0,
     browser: Annotated[
-        bool, typer.Option("--browser/--no-browser", help="Open the address in a browser, or only print it.")
+        bool, Option("--browser/--no-browser", help="Open the address in a browser, or only print it.")
     ] = True,
     timeout_seconds: Annotated[
-        float, typer.Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for the person.")
+        float, Option("--timeout", metavar="SECONDS", min=0.1, help="How long to wait for the person.")
     ] = _PATIENCE_SECONDS,
     target_server: ServerOption = None,
     target_profile: ProfileOption = None,

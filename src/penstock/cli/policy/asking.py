@@ -9,11 +9,10 @@ from __future__ import annotations
 import json
 from typing import Annotated, Any
 
-import typer
-
 from penstock.app.files.policies import read_policy_texts
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.policy.files import FilesArgument
 from penstock.cli.targets.clients import open_client
 from penstock.cli.targets.selection import ProfileOption, ServerOption, TargetFileOption, choose_target
@@ -28,15 +27,15 @@ _KEY = "key:"
 
 
 def explain_command(  # noqa: PLR0913  # every option is one the user can give
-    action: Annotated[str, typer.Argument(metavar="TOOL", help="A tool, a workflow or an operation.")],
+    action: Annotated[str, Argument(metavar="TOOL", help="A tool, a workflow or an operation.")],
     *,
     acting_as: Annotated[
         str | None,
-        typer.Option("--as", metavar="WHO", help="`key:NAME`, or a principal as JSON; you without it."),
+        Option("--as", metavar="WHO", help="`key:NAME`, or a principal as JSON; you without it."),
     ] = None,
-    arguments: Annotated[str, typer.Option("--arguments", metavar="JSON", help="The arguments of the call.")] = "{}",
-    surface: Annotated[str, typer.Option("--surface", help="Where they call: mcp, rest, cli, schedule.")] = "mcp",
-    remote: Annotated[str | None, typer.Option("--remote", metavar="ADDRESS", help="Where they call from.")] = None,
+    arguments: Annotated[str, Option("--arguments", metavar="JSON", help="The arguments of the call.")] = "{}",
+    surface: Annotated[str, Option("--surface", help="Where they call: mcp, rest, cli, schedule.")] = "mcp",
+    remote: Annotated[str | None, Option("--remote", metavar="ADDRESS", help="Where they call from.")] = None,
     target_server: ServerOption = None,
     target_profile: ProfileOption = None,
     target_file: TargetFileOption = None,
@@ -61,7 +60,7 @@ def explain_command(  # noqa: PLR0913  # every option is one the user can give
         if as_json:
             print_json(found)
         else:
-            typer.echo("\n".join(_explained(found)))
+            echo("\n".join(_explained(found)))
         return 0 if found["call"] == "permitted" else 1
 
     exit_with(work, as_json=as_json)
@@ -110,7 +109,7 @@ def _policies(names: list[str]) -> str:
 def replay_command(  # noqa: PLR0913  # every option is one the user can give
     files: FilesArgument = None,
     *,
-    last: Annotated[int, typer.Option("--last", metavar="N", min=1, help="How many records to look at.")] = 1_000,
+    last: Annotated[int, Option("--last", metavar="N", min=1, help="How many records to look at.")] = 1_000,
     config: ConfigOption = None,
     target_server: ServerOption = None,
     target_profile: ProfileOption = None,
@@ -138,7 +137,7 @@ def replay_command(  # noqa: PLR0913  # every option is one the user can give
         if as_json:
             print_json(found)
         else:
-            typer.echo("\n".join(_replayed(found)))
+            echo("\n".join(_replayed(found)))
         return 1 if found["changes"] else 0
 
     exit_with(work, as_json=as_json)

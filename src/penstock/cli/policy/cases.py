@@ -8,9 +8,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.policy.files import CaseFile, project_actions, read_cases, read_set
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
@@ -22,7 +21,7 @@ from penstock.governance.policy.sets import PolicySet
 __all__ = ["cases_command", "diff_command"]
 
 CasesArgument = Annotated[
-    list[str], typer.Argument(metavar="CASES...", help="Files with test cases, or folders with .tests.yaml files.")
+    list[str], Argument(metavar="CASES...", help="Files with test cases, or folders with .tests.yaml files.")
 ]
 
 
@@ -44,25 +43,25 @@ def cases_command(cases: CasesArgument, *, config: ConfigOption = None, as_json:
                 failed += bool(result.differences)
                 shown.append({"file": str(file.path), **_json(result)})
                 if not as_json:
-                    typer.echo(f"{'failed' if result.differences else 'passed'}  {file.path}: {result.case.name}")
+                    echo(f"{'failed' if result.differences else 'passed'}  {file.path}: {result.case.name}")
                     for difference in result.differences:
-                        typer.echo(f"        {difference}")
+                        echo(f"        {difference}")
         if as_json:
             print_json({"ok": not failed, "passed": total - failed, "failed": failed, "cases": shown})
         else:
-            typer.echo(f"{total - failed} of {total} cases hold")
+            echo(f"{total - failed} of {total} cases hold")
         return 1 if failed else 0
 
     exit_with(work, as_json=as_json)
 
 
 def diff_command(
-    old: Annotated[str, typer.Argument(metavar="OLD", help="A file or folder with the policies before.")],
-    new: Annotated[str, typer.Argument(metavar="NEW", help="A file or folder with the policies after.")],
+    old: Annotated[str, Argument(metavar="OLD", help="A file or folder with the policies before.")],
+    new: Annotated[str, Argument(metavar="NEW", help="A file or folder with the policies after.")],
     cases: CasesArgument,
     *,
     config: ConfigOption = None,
-    show_all: Annotated[bool, typer.Option("--all", help="Show the requests that are decided equally, too.")] = False,
+    show_all: Annotated[bool, Option("--all", help="Show the requests that are decided equally, too.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Compare two sets of policies on sample requests.
@@ -84,8 +83,8 @@ def diff_command(
         else:
             for row in rows if show_all else changed:
                 listed = "" if row["listed_before"] == row["listed_after"] else _listed_words(row)
-                typer.echo(f"{row['before']} -> {row['after']}  {row['name']}{listed}")
-            typer.echo(f"{len(changed)} of {len(rows)} requests are decided differently")
+                echo(f"{row['before']} -> {row['after']}  {row['name']}{listed}")
+            echo(f"{len(changed)} of {len(rows)} requests are decided differently")
         return 1 if changed else 0
 
     exit_with(work, as_json=as_json)

@@ -7,9 +7,8 @@ from __future__ import annotations
 
 from typing import Annotated
 
-import typer
-
 from penstock.base.json import JsonValue
+from penstock.cli.declaration import Option, echo
 from penstock.cli.policy.files import FilesArgument, project_actions, read_set
 from penstock.cli.targets.settings import ConfigOption, command_settings
 from penstock.cli.terminal.console import count_words
@@ -24,9 +23,9 @@ def check_command(
     *,
     config: ConfigOption = None,
     of_tenant: Annotated[
-        bool, typer.Option("--tenant", help="They are for one tenant: such policies only narrow, and permit nothing.")
+        bool, Option("--tenant", help="They are for one tenant: such policies only narrow, and permit nothing.")
     ] = False,
-    strict: Annotated[bool, typer.Option("--strict", help="Treat warnings as mistakes.")] = False,
+    strict: Annotated[bool, Option("--strict", help="Treat warnings as mistakes.")] = False,
     as_json: JsonOption = False,
 ) -> None:
     """Check policies in files.
@@ -54,10 +53,10 @@ def check_command(
             print_json({"ok": not is_wrong, "policies": len(found.policies), "version": version, "problems": problems})
             return 1 if is_wrong else 0
         for item in found.problems:
-            typer.echo(f"{item.severity}: {item}")
+            echo(f"{item.severity}: {item}")
         verdict = "cannot be used" if is_wrong else f"can be used, version {PolicySet(found.policies).version}"
         policies = "1 policy" if len(found.policies) == 1 else f"{len(found.policies)} policies"
-        typer.echo(f"{policies} in {count_words(len(found.files), 'file')}: {verdict}")
+        echo(f"{policies} in {count_words(len(found.files), 'file')}: {verdict}")
         return 1 if is_wrong else 0
 
     exit_with(work, as_json=as_json)

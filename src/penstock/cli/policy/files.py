@@ -10,13 +10,13 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
 import yaml
 
 from penstock.app.files.policies import read_policy_texts
 from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument
 from penstock.cli.server.workflow_files import project_workflows
 from penstock.cli.terminal.values import UsageError
 from penstock.governance.policy.cases import CaseMistake, PolicyCase, read_case
@@ -34,7 +34,7 @@ _CASES_SUFFIX = ".tests.yaml"
 
 FilesArgument = Annotated[
     list[str] | None,
-    typer.Argument(
+    Argument(
         metavar="[FILE]...", help="Files with policies, or folders; those of the settings (policy.files) without any."
     ),
 ]

@@ -25,6 +25,7 @@ from penstock.definitions.outline.document import OutlineNode, outline_of, refer
 from penstock.definitions.source.findings import Finding, Severity, suggestion
 from penstock.runtime.schedules.timetables import timetable_of
 from penstock.runtime.steps.binding import BindingProblem
+from penstock.runtime.steps.missing import handler_hint
 from penstock.runtime.steps.registry import RegisteredStep
 
 __all__ = ["PROJECT_CODES", "project_findings"]
@@ -143,9 +144,7 @@ def _handler_findings(fields: JsonObject, path: str, known: ProjectContext, *, n
         return
     step = known.steps.resolve(wanted)
     if step is None:
-        names = sorted(set(known.steps.names()))
-        listed = f"there is {', '.join(names)}" if names else "no step module is named in the settings"
-        hint = suggestion(wanted, names) or f"{listed}; name its file in steps.modules"
+        hint = handler_hint(wanted, known.steps.names(), Path.cwd())
         yield Finding(code="UNKNOWN_HANDLER", message=f"no step of this project is `{wanted}`", path=path, hint=hint)
     elif native:
         yield from _argument_findings(step, fields.get("with"), path.rpartition("/")[0], has_with="with" in fields)

@@ -13,6 +13,7 @@ from penstock.app.storage import in_file
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["registered_models"]
 
@@ -33,9 +34,9 @@ async def _names(database: Path) -> frozenset[str]:
     storage = in_file(database)
     await storage.store.open()
     try:
-        if storage.platform is None:
+        if storage.database is None:
             return frozenset()
-        page = await storage.platform().resources(DEFAULT_TENANT, "model", limit=limits.PAGE_LIMIT_MAX)
+        page = await list_resources(storage.database, DEFAULT_TENANT, "model", limit=limits.PAGE_LIMIT_MAX)
         return frozenset(row.resource_id for row in page.rows)
     finally:
         await storage.store.close()

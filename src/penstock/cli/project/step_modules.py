@@ -1,6 +1,6 @@
 """Modules with steps as an operator names them: a file, or a module that can be imported.
 
-    penstock worker --steps shop/payments.py --steps billing.steps
+    penstock server worker --steps shop/payments.py --steps billing.steps
 
 Penstock imports only code that the operator names; documents name functions and nothing else. A file inside a package
 is imported under its full name, so that `shop/payments.py` gives `shop.payments:refund`; a file that stands alone goes
@@ -160,7 +160,7 @@ def _executed(file: Path, name: str) -> ModuleType:
 def _same_file(module: ModuleType, file: Path, path: Path) -> ModuleType:
     loaded_from = getattr(module, "__file__", None)
     if loaded_from is None or Path(loaded_from).resolve() != file:
-        message = f"{path} would be the module {module.__name__}, which is another one already"
+        message = f"{path} would be the module {module.__name__}, but a different module has this name"
         raise Rejected("STEPS_NAME_TAKEN", message, "give the file a name of its own, or put it into a package")
     return module
 

@@ -1,7 +1,7 @@
 """`penstock run`: start a run of a workflow (or join one), perform it here, and watch it to its end.
 
-Exit codes: 0 completed, 1 failed or cancelled, 2 a file, an option or an input cannot be used, 3 still waiting
-(detached, or nobody at a terminal to ask), 130 left with Ctrl-C.
+Exit codes: 0 completed; 1 failed or cancelled; 2 a file, an option or an input cannot be used; 3 still waiting
+(detached, or nobody at a terminal to ask); 130 left with Ctrl-C.
 """
 
 from __future__ import annotations
@@ -10,11 +10,9 @@ import sys
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-from rich.text import Text
-
 from penstock.app.gate import local_owner, open_gate
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.run.display import display_for
 from penstock.cli.run.follower import Follower
 from penstock.cli.run.rendering import status_text
@@ -28,6 +26,7 @@ from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.event_loop import exit_with_async, hold_signals
 from penstock.cli.terminal.exits import JsonOption, command_text, print_json
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError, parse_labels, parse_value
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.pipeline import Gate
@@ -41,7 +40,7 @@ _LEFT_EXIT = 130
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _RunRequest:
-    """What was asked for on the command line."""
+    """The request on the command line."""
 
     file: str
     others: tuple[str, ...]
@@ -56,43 +55,46 @@ class _RunRequest:
 def run_command(  # noqa: PLR0913  # every option is one the user can give
     file: Annotated[
         str,
-        typer.Argument(
+        Argument(
             metavar="FILE|NAME",
             help="The workflow: a file (YAML or JSON), - for standard input, or the name of one of the project.",
         ),
     ],
     *,
     given: Annotated[
-        str | None, typer.Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+        str | None, Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
     ] = None,
     database: ChosenDatabaseOption = None,
     run_id: Annotated[
-        str | None, typer.Option("--run-id", metavar="ID", help="The run's id; a run that exists already is joined.")
+        str | None, Option("--run-id", metavar="ID", help="The run's id; a run that exists already is joined.")
     ] = None,
     label: Annotated[
-        list[str] | None, typer.Option("--label", metavar="KEY=VALUE", help="A label to find the run by; repeatable.")
+        list[str] | None, Option("--label", metavar="KEY=VALUE", help="A label to find the run by; repeatable.")
     ] = None,
     other: Annotated[
         list[str] | None,
-        typer.Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
+        Option("--with", metavar="FILE", help="Another workflow that this one starts, found by its name."),
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
-    show: Annotated[bool, typer.Option("--watch/--no-watch", help="Show what happens, or only how it ended.")] = True,
-    detach: Annotated[bool, typer.Option("--detach", help="Only start it; a `penstock worker` does the work.")] = False,
+    show: Annotated[bool, Option("--watch/--no-watch", help="Show what happens, or only how it ended.")] = True,
+    detach: Annotated[
+        bool, Option("--detach", help="Only start it; a `penstock server worker` does the work.")
+    ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Run a workflow and watch it; questions to a person are asked right here.
+    """Run a workflow, watch it, and answer its questions.
 
-    Everything is kept in one file: after Ctrl-C or a crash the run goes on where it was, with `penstock runs watch
-    --perform`, `penstock worker`, or the same command and --run-id.
+    Everything is kept in one file: after Ctrl-C or a crash you resume the run with `penstock runs watch
+    --perform`, `penstock server worker`, or the same command and --run-id.
 
     With --json the run is printed at the end, as `penstock runs show --json` does, with `joined`. Where a run continues
     as a new one, the last of them is meant.
 
-    Exits with 0 when the run completed, 1 when it failed or was cancelled, 2 when a file, an option or the input cannot
-    be used, 3 when it still waits (detached, or nobody at a terminal to ask), 130 when it was left with Ctrl-C.
+    Exits with 0 when the run completed, 1 when it failed or was cancelled, and 2 when a file, an option or the input
+    cannot be used. Exits with 3 when the run still waits (detached, or nobody at a terminal to ask), and with 130 after
+    Ctrl-C.
     """
 
     async def work() -> int:
@@ -171,7 +173,7 @@ async def _detached(follower: Follower, workspace: Workspace, *, joined: bool, i
         watch_it = command_text("runs", "watch", view.run_id, "--db", str(workspace.database))
         console.print(f"  watch it    {watch_it}")
         if idle:
-            console.print(f"  no worker is running; start  {command_text('worker', *workspace.arguments())}")
+            console.print(f"  no worker is running; start  {command_text('server', 'worker', *workspace.arguments())}")
     return _exit_code(follower, Ending.ENDED if view.ended else Ending.WAITING)
 
 

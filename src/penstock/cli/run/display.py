@@ -3,7 +3,7 @@
 The live view is drawn in place, and only when something changed. It stops for a question; lines that are settled then
 stay on the screen and are not drawn again.
 
-Above it: the commands that watch. Below it: `rendering`, `follower`, rich.
+Above it: the commands that watch. Below it: `rendering`, `follower`, `live_region`.
 """
 
 from __future__ import annotations
@@ -13,15 +13,13 @@ import os
 import sys
 from typing import Protocol
 
-from rich.console import Console, Group
-from rich.live import Live
-from rich.text import Text
-
 from penstock.base.clock import Clock
 from penstock.base.text import clean
 from penstock.cli.run.follower import Follower
 from penstock.cli.run.rendering import Line, RenderContext, header_of, lines_of, text_of
 from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.live_region import LiveRegion
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.traces import trace_text
 from penstock.engine.visits import RunVisits
 from penstock.runtime.simulation.tracing import trace_lines
@@ -95,37 +93,41 @@ class LiveDisplay:
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
-        self._console = Console(highlight=False, emoji=False, markup=False)
-        self._live: Live | None = None
+        self._console = console_for(sys.stdout)
+        self._region: LiveRegion | None = None
         self._drawn = ""
         self._printed: set[str] = set()
 
     def show(self, follower: Follower) -> None:
         """Draw the run if it looks different now."""
         follower.take_unseen()
-        height = max(self._console.height - _FREE_LINES - 1, _LINES_MIN)
+        height = max(self._console.size[1] - _FREE_LINES - 1, _LINES_MIN)
         texts, _ = self._texts(follower, height)
-        drawn = "\n".join(text.plain for text in texts)
-        if self._live is None:
-            self._live = Live(console=self._console, auto_refresh=False, transient=True, vertical_overflow="crop")
-            self._live.start()
+        # A window of another size needs another drawing of the same lines.
+        drawn = "\n".join((str(self._console.size), *(text.plain for text in texts)))
+        if self._region is None:
+            self._region = LiveRegion(self._console)
+            self._region.start()
         elif drawn == self._drawn:
             return
         self._drawn = drawn
-        self._live.update(Group(*texts), refresh=True)
+        self._region.draw(texts)
 
     def say(self, text: str | Text) -> None:
         """Print something above the view."""
-        self._console.print(text)
+        if self._region is None:
+            self._console.print(text)
+        else:
+            self._region.print_above(text)
 
     def settle(self, follower: Follower) -> None:
         """Print the current state; lines that will not change are not drawn again."""
-        if self._live is not None:
-            self._live.stop()
-            self._live = None
+        if self._region is not None:
+            self._region.stop()
+            self._region = None
         texts, lines = self._texts(follower, _FINAL_LINES_MAX)
         for text in texts:
-            self._console.print(text, no_wrap=True, overflow="ellipsis")
+            self._console.print(text, cut=True)
         self._printed.update(line.key for line in lines if line.settled)
 
     def _texts(self, follower: Follower, lines_max: int) -> tuple[list[Text], list[Line]]:

@@ -17,12 +17,11 @@ from __future__ import annotations
 from collections.abc import Container, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
-from rich.cells import cell_len, set_cell_size
-from rich.text import Text
-
 from penstock.base.json import JsonValue
 from penstock.base.text import clean
 from penstock.cli.run.view import Mark, RunView, called, error_text, mark_of, outside_wait, prompt_of
+from penstock.cli.terminal.cells import cell_count, fit_cells
+from penstock.cli.terminal.styled_text import Text
 from penstock.definitions.model import Node, Workflow
 from penstock.definitions.nodes import kind_named
 from penstock.engine.records import events
@@ -94,7 +93,7 @@ class RenderContext:
     ) -> RenderContext:
         """Columns that fit every node of a workflow."""
         names = [
-            cell_len(node.id) + 2 * _depth_of(workflow, node.body)
+            cell_count(node.id) + 2 * _depth_of(workflow, node.body)
             for node in workflow.nodes.values()
             if node.type != "start"
         ]
@@ -103,7 +102,7 @@ class RenderContext:
             for node in workflow.nodes.values()
             if _body_word(node.type) == "item"
         ]
-        whats = [cell_len(_widest_what(workflow, node)) for node in workflow.nodes.values()]
+        whats = [cell_count(_widest_what(workflow, node)) for node in workflow.nodes.values()]
         return cls(
             now=now,
             name_cells=max(_NAME_CELLS_MIN, min(max(names, default=0), _NAME_CELLS_MAX)),
@@ -201,44 +200,36 @@ def header_of(view: RunView, context: RenderContext) -> Text:
     """The first line: the run, its status, and how long it has been running."""
     style = {Mark.DONE: "green", Mark.FAILED: "red", Mark.DROPPED: "red"}.get(view.mark, "cyan")
     end = view.visits.updated_at if view.ended else context.now
-    text = Text.assemble(
+    return Text.assemble(
         ("● ", style),
         (clean(view.workflow.name), "bold"),
         f" {clean(view.workflow.version)}  run {clean(view.run_id)}  ",
         (status_text(view, context.children), style),
         (f"  {clock_text(end - view.visits.begun_at)}", "dim"),
     )
-    text.no_wrap, text.overflow = True, "ellipsis"
-    return text
 
 
 def text_of(line: Line, context: RenderContext) -> Text:
-    """A line as it is printed; too much of it is cut at the edge of the window."""
+    """A line as it is printed; where it is drawn, it is cut at the edge of the window."""
     symbol, style = _MARKS[line.mark] if line.mark is not None else (" ", "dim")
     indent = "  " * (line.depth + 1)
-    text = Text(indent, no_wrap=True, overflow="ellipsis")
+    text = Text(indent)
     text.append(f"{symbol} ", style)
     name_cells = max(context.name_cells - 2 * line.depth, 1)
     text.append(
-        _fitted(clean(line.name), name_cells) if line.what or line.time else clean(line.name), _name_style(line)
+        fit_cells(clean(line.name), name_cells) if line.what or line.time else clean(line.name), _name_style(line)
     )
     what, note = clean(line.what), clean(line.note)
     waits = line.mark in (Mark.WAITING, Mark.RETRYING)
     text.append("  ")
     if line.time or note:
-        what = what if cell_len(what) > context.what_cells else set_cell_size(what, context.what_cells)
+        what = what if cell_count(what) > context.what_cells else fit_cells(what, context.what_cells)
     text.append(what, "yellow" if waits else "dim" if line.mark is Mark.DROPPED else "")
     if line.time or note:
         text.append(f"  {line.time.rjust(_TIME_CELLS)}", "dim")
     if note:
         text.append(f"  {note}", "red" if line.mark is Mark.FAILED else "dim")
-    text.rstrip()
-    return text
-
-
-def _fitted(text: str, cells: int) -> str:
-    """The text in exactly so many cells."""
-    return set_cell_size(text, cells) if cell_len(text) <= cells else set_cell_size(text, cells - 1) + "…"
+    return text.rstrip()
 
 
 def _name_style(line: Line) -> str:
@@ -299,7 +290,7 @@ def _inner_lines(
 def _item_lines(
     view: RunView, visit: Visit, scopes: Sequence[VisitScope], context: RenderContext, depth: int
 ) -> Iterator[Line]:
-    """The items of most interest: those under way, then failed ones, then the latest."""
+    """The items of most interest: running ones, then failed ones, then the latest."""
     order = {VisitStatus.RUNNING: 0, VisitStatus.FAILED: 1, VisitStatus.COMPLETED: 2, VisitStatus.CANCELLED: 3}
     wanted = scopes if visit.is_open else [scope for scope in scopes if scope.status is VisitStatus.FAILED]
     # Of those under way the oldest come first: they are the ones that take long.
@@ -444,7 +435,7 @@ def _wait_text(view: RunView, visit: Visit, now: int) -> str:
             whom = "an approval" if wait.kind is WaitKind.APPROVAL else "a person"
             return f'waiting for {whom}: "{prompt_of(asked)}"{left}'
         case events.ActivityOutcomeUnknown():
-            return "waiting for a decision: the outcome is unknown: retry it, or report what came of it"
+            return "waiting for a decision: the outcome is unknown: retry it, or report its outcome"
         case events.SignalWaitStarted(signal_name=name):
             return f"waiting for the signal {name or ''}{left}"
         case events.TimerStarted():

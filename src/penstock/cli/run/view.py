@@ -205,7 +205,7 @@ def _answered(answer: commands.ResumeInterrupt) -> str:
 
 
 def mark_of(part: Visit | VisitScope) -> Mark:
-    """The mark of a visit or a scope. One whose child run is working counts as going, and so does a retry under way."""
+    """The mark of a visit or a scope. A visit whose child run is working, or that is being retried, counts as going."""
     if part.status is VisitStatus.WAITING and isinstance(part, Visit) and _kind(part) is WaitKind.CHILD:
         return Mark.GOING
     if part.status is VisitStatus.RETRYING and isinstance(part, Visit) and part.wait is None:

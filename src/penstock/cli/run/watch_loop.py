@@ -15,8 +15,6 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from rich.text import Text
-
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
@@ -30,6 +28,7 @@ from penstock.cli.terminal.conversation import TerminalConversation, can_ask
 from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
 from penstock.cli.terminal.exits import command_text
 from penstock.cli.terminal.prompts import AnswerAbandoned, AnswerGiven, ask_answer
+from penstock.cli.terminal.styled_text import Text
 from penstock.engine.records import events
 from penstock.engine.visits import Visit
 
@@ -71,9 +70,12 @@ class Ending(StrEnum):
 async def watch(follower: Follower, display: Display, *, asks: bool, stays: bool) -> Ending:
     """Follow a run until it ends, the user leaves, or (unless `stays`) it waits for an action from outside."""
     prompter = _QuestionPrompter(follower) if asks and can_ask() else None
-    with _logs_beside(display):
-        outcome = await until_interrupted(_watch(follower, display, prompter, stays=stays or prompter is not None))
-    display.settle(follower)
+    try:
+        with _logs_beside(display):
+            outcome = await until_interrupted(_watch(follower, display, prompter, stays=stays or prompter is not None))
+    finally:
+        # An error leaves the screen in order, too.
+        display.settle(follower)
     return Ending.LEFT if isinstance(outcome, Interrupted) else outcome
 
 
@@ -208,13 +210,13 @@ def print_next_steps(follower: Follower, target: WatchedTarget, ending: Ending) 
     console, view = console_for(sys.stdout), follower.view
     if ending is Ending.LEFT:
         console.print(
-            Text.assemble(("left", "yellow"), f" · the run is safe in {target.name} and goes on where it was")
+            Text.assemble(("left", "yellow"), f" · the run is safe in {target.name} and continues where it was")
         )
         performed_here = follower.source.performs
         options = [*target.performing, *(["--perform"] if performed_here else [])]
         console.print(f"  go on here         {command_text('runs', 'watch', view.run_id, *options)}")
         if performed_here:
-            console.print(f"  in the background  {command_text('worker', *target.performing)}")
+            console.print(f"  in the background  {command_text('server', 'worker', *target.performing)}")
         return
     console.print(Text.assemble((status_text(view, follower.children), "yellow"), f" · run {view.run_id}"))
     if view.visits.paused:
@@ -242,7 +244,7 @@ def _advice(view: RunView, visit: Visit, where: Sequence[str]) -> str | None:
 
 
 def _example(schema: JsonObject) -> list[str]:
-    """The required fields of an answer as arguments; other schemas are asked for."""
+    """The required fields of an answer as example arguments; none if a field does not take a plain value."""
     properties, required = schema.get("properties"), schema.get("required")
     if not isinstance(properties, dict) or not isinstance(required, list):
         return []

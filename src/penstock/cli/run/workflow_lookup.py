@@ -13,8 +13,9 @@ from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.cli.documents.reading import load_runnable
 from penstock.cli.project.files import PROJECT_CODES, declared_names, load_project
-from penstock.cli.terminal.console import console_for, print_findings
+from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.files import SourceText, Unreadable, expand_paths, read_path, read_sources
+from penstock.cli.terminal.findings import print_findings
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.model import Workflow
 from penstock.definitions.source.findings import suggestion

@@ -3,7 +3,7 @@
 The caller gives the answer: the user of the operating system on a file, the holder of the key on a server. `--by` is
 kept beside it as a note.
 
-Above it: `group`. Below it: `client`, `terminal.prompts`.
+Above it: `tree.commands`, by name. Below it: `client`, `terminal.prompts`.
 """
 
 from __future__ import annotations
@@ -12,12 +12,10 @@ import asyncio
 from collections.abc import Iterator
 from typing import Annotated
 
-import typer
-
 from penstock.base.errors import Conflict, PenstockError, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.runs.client import (
     IdempotencyOption,
     NodeOption,
@@ -41,25 +39,24 @@ __all__ = ["answer_command"]
 _CHILDREN_LOOKED_AT_MAX = 50  # of those that have not ended; questions of further ones are answered by their own ids
 
 
-@expand_option_groups
 def answer_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     answer: Annotated[
         list[str] | None,
-        typer.Argument(metavar="ANSWER", help="JSON, @FILE, or fields; asked for if left out."),
+        Argument(metavar="ANSWER", help="JSON, @FILE, or fields; asked for if left out."),
     ] = None,
     *,
     node_id: NodeOption = None,
     visit: VisitOption = None,
     interrupt_id: Annotated[
-        str | None, typer.Option("--interrupt-id", metavar="ID", help="The question by its own id.")
+        str | None, Option("--interrupt-id", metavar="ID", help="The question by its own id.")
     ] = None,
     note: NoteOption = None,
-    decline: Annotated[bool, typer.Option("--decline", help="Decline, as the document says that is done.")] = False,
+    decline: Annotated[bool, Option("--decline", help="Decline, as the document says that is done.")] = False,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Answer a question that a run asks.
+    """Answer a question of a run.
 
     The answer is JSON ('{"approve": true}'), fields (approve=true comment=fine), or asked for on the terminal.
     With --decline it is the one that the document has for that, if there is one.
@@ -105,7 +102,8 @@ def _not_one(run: str, questions: list[JsonObject], meant: list[JsonObject]) -> 
         hint = "choose with --node and --visit, or --interrupt-id"
         return Rejected("QUESTION_AMBIGUOUS", f"run {run} asks several questions: {listed}", hint)
     hint = f"it asks at {listed}" if listed else "`penstock runs show` says what it waits for"
-    return Conflict("NO_OPEN_QUESTION", f"run {run} asks nothing there" if listed else f"run {run} asks nothing", hint)
+    where = " there" if listed else ""
+    return Conflict("NO_OPEN_QUESTION", f"run {run} is not waiting for an answer{where}", hint)
 
 
 def _declined(given: list[str] | None, question: JsonObject) -> JsonValue:

@@ -12,11 +12,10 @@ from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Annotated, Any, Final
 
-import typer
-
 from penstock.base.errors import NotFound
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.targets.clients import OperationClient, open_client
 from penstock.cli.targets.run_ids import CANDIDATES_MAX, match_run
 from penstock.cli.targets.selection import (
@@ -49,21 +48,20 @@ __all__ = [
     "print_change",
 ]
 
-RunArgument = Annotated[str, typer.Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
-JsonOption = Annotated[bool, typer.Option("--json", help="Print the answer of the operation as JSON.")]
+RunArgument = Annotated[str, Argument(metavar="RUN", help="The run's id, or the beginning of it.")]
+JsonOption = Annotated[bool, Option("--json", help="Print the answer of the operation as JSON.")]
 NodeOption = Annotated[
-    str | None, typer.Option("--node", "--node-id", metavar="NODE", help="Which node is meant, if several are waiting.")
+    str | None, Option(("--node", "--node-id"), metavar="NODE", help="Which node is meant, if several are waiting.")
 ]
 VisitOption = Annotated[
-    int | None, typer.Option("--visit", metavar="N", min=1, help="Which visit of the node, if several are open.")
+    int | None, Option("--visit", metavar="N", min=1, help="Which visit of the node, if several are open.")
 ]
 NoteOption = Annotated[
     str | None,
-    typer.Option(
-        "--by",
-        "--note",
+    Option(
+        ("--by", "--note"),
         metavar="NOTE",
-        help="On whose word: a note for the history. Who does it is you, as the machine says.",
+        help="On whose word: a note for the history. The call is recorded as your OS user, or as the key.",
     ),
 ]
 
@@ -140,7 +138,7 @@ def exit_with_call(
     *,
     idempotency_key: str | None,
 ) -> None:
-    """Call one operation, print what came of it, and exit.
+    """Call one operation, print its result, and exit.
 
     `arguments` is called late, so that a value that cannot be read is reported like every other error.
     """

@@ -1,9 +1,9 @@
 """`penstock runs cancel|pause|resume|signal|submit|lease|fork|retry`: change runs, whichever process performs them.
 
 Each command calls one operation. The principal is the user of the operating system (on a file) or the holder of the key
-(on a server). A worker or server does the work that follows; if there is none, the command says so.
+(on a server). A worker or server does the work that follows; without one, the command says so.
 
-Above it: `group`. Below it: `client`. Questions are answered in `answer`.
+Above it: `tree.commands`, by name. Below it: `client`. Questions are answered in `answer`.
 """
 
 from __future__ import annotations
@@ -11,10 +11,8 @@ from __future__ import annotations
 import sys
 from typing import Annotated, Any
 
-import typer
-
 from penstock.base.json import JsonObject
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Argument, Option
 from penstock.cli.runs.client import (
     IdempotencyOption,
     NodeOption,
@@ -44,15 +42,14 @@ __all__ = [
     "submit_command",
 ]
 
-ReasonOption = Annotated[str | None, typer.Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
+ReasonOption = Annotated[str | None, Option("--reason", metavar="TEXT", help="Why; it is kept in the history.")]
 NewRunOption = Annotated[
-    str | None, typer.Option("--run-id", "--new-execution-id", metavar="ID", help="The id of the new run.")
+    str | None, Option(("--run-id", "--new-execution-id"), metavar="ID", help="The id of the new run.")
 ]
 
 _LEASE_SECONDS_DEFAULT = 300.0  # enough for most work of a person or a script, and not long if it is lost
 
 
-@expand_option_groups
 def cancel_command(
     execution_id: RunArgument,
     *,
@@ -60,7 +57,7 @@ def cancel_command(
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Cancel a run; what must be undone is undone first.
+    """Cancel a run, after undoing what must be undone.
 
     With --json: the handle of the run, as `execution.cancel` answers.
     """
@@ -73,7 +70,6 @@ def cancel_command(
     )
 
 
-@expand_option_groups
 def pause_command(
     execution_id: RunArgument,
     *,
@@ -81,7 +77,7 @@ def pause_command(
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Pause a run: it makes no new moves until it is resumed.
+    """Pause a run, so that it does nothing until you resume it.
 
     With --json: the handle of the run, as `execution.pause` answers.
     """
@@ -94,14 +90,13 @@ def pause_command(
     )
 
 
-@expand_option_groups
 def resume_command(
     execution_id: RunArgument,
     *,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Let a paused run go on.
+    """Resume a paused run.
 
     With --json: the handle of the run, as `execution.resume` answers.
     """
@@ -114,23 +109,20 @@ def resume_command(
     )
 
 
-@expand_option_groups
 def signal_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
-    name: Annotated[str, typer.Argument(metavar="NAME", help="The signal's name.")],
-    payload: Annotated[
-        str | None, typer.Argument(metavar="JSON", help="What the signal carries: JSON, or @FILE.")
-    ] = None,
+    name: Annotated[str, Argument(metavar="NAME", help="The signal's name.")],
+    payload: Annotated[str | None, Argument(metavar="JSON", help="What the signal carries: JSON, or @FILE.")] = None,
     *,
     signal_id: Annotated[
         str | None,
-        typer.Option("--id", "--signal-id", metavar="ID", help="The same id counts once, however often it is sent."),
+        Option(("--id", "--signal-id"), metavar="ID", help="The same id counts once, however often it is sent."),
     ] = None,
     note: NoteOption = None,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Send a signal to a run; it is kept until the run waits for it.
+    """Send a signal to a run, which keeps it until it waits for it.
 
     With --json: the handle of the run, as `execution.signal` answers.
     """
@@ -151,25 +143,24 @@ def signal_command(  # noqa: PLR0913  # every option is one the user can give
 # --- activities ----------------------------------------------------------------------------------
 
 
-@expand_option_groups
 def submit_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
-    node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
-    result: Annotated[str | None, typer.Argument(metavar="JSON", help="Its result: JSON, or @FILE.")] = None,
+    node_id: Annotated[str, Argument(metavar="NODE", help="The activity's node.")],
+    result: Annotated[str | None, Argument(metavar="JSON", help="Its result: JSON, or @FILE.")] = None,
     *,
-    error: Annotated[str | None, typer.Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
-    code: Annotated[str | None, typer.Option("--code", metavar="CODE", help="The code of the failure.")] = None,
+    error: Annotated[str | None, Option("--error", metavar="TEXT", help="It failed, and this is why.")] = None,
+    code: Annotated[str | None, Option("--code", metavar="CODE", help="The code of the failure.")] = None,
     visit: VisitOption = None,
     attempt: Annotated[
-        int | None, typer.Option("--attempt", metavar="N", min=1, help="Which attempt; refused if it is over.")
+        int | None, Option("--attempt", metavar="N", min=1, help="Which attempt; refused if it is over.")
     ] = None,
     holder: Annotated[
-        str | None, typer.Option("--holder", metavar="NAME", help="Who leased it; refused if somebody else has it now.")
+        str | None, Option("--holder", metavar="NAME", help="Who leased it; refused if somebody else has it now.")
     ] = None,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Report what came of an activity that was done elsewhere, or whose outcome was unknown.
+    """Report the outcome of an activity that was performed elsewhere, or whose outcome was unknown.
 
     With --json: the handle of the run, as `execution.submit_activity` answers.
     """
@@ -190,19 +181,18 @@ def submit_command(  # noqa: PLR0913  # every option is one the user can give
     )
 
 
-@expand_option_groups
 def lease_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
-    node_id: Annotated[str, typer.Argument(metavar="NODE", help="The activity's node.")],
+    node_id: Annotated[str, Argument(metavar="NODE", help="The activity's node.")],
     *,
     holder: Annotated[
         str | None,
-        typer.Option("--holder", metavar="NAME", help="Which of your workers takes it, if you have several."),
+        Option("--holder", metavar="NAME", help="Which of your workers takes it, if you have several."),
     ] = None,
     seconds: Annotated[
-        float, typer.Option("--seconds", metavar="N", min=0, help="For how long; 0 gives it back.")
+        float, Option("--seconds", metavar="N", min=0, help="For how long; 0 gives it back.")
     ] = _LEASE_SECONDS_DEFAULT,
-    extend: Annotated[bool, typer.Option("--extend", help="Only if it is the holder's already.")] = False,
+    extend: Annotated[bool, Option("--extend", help="Only if it is the holder's already.")] = False,
     visit: VisitOption = None,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
@@ -233,21 +223,18 @@ def lease_command(  # noqa: PLR0913  # every option is one the user can give
 # --- new runs from old ones ----------------------------------------------------------------------
 
 
-@expand_option_groups
 def fork_command(
     execution_id: RunArgument,
     *,
     at_sequence: Annotated[
         int,
-        typer.Option(
-            "--at", "--at-sequence", metavar="SEQ", min=1, help="The last record that the new run takes over."
-        ),
+        Option(("--at", "--at-sequence"), metavar="SEQ", min=1, help="The last record that the new run takes over."),
     ],
     new_execution_id: NewRunOption = None,
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Start a new run that begins where another one was after a record; `runs history` shows the records.
+    """Start a new run from a record in the history of another run.
 
     With --json: the handle of the new run, as `execution.fork` answers.
     """
@@ -262,7 +249,6 @@ def fork_command(
     exit_with_runs(options, "execution.fork", work)
 
 
-@expand_option_groups
 def retry_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
@@ -273,12 +259,12 @@ def retry_command(  # noqa: PLR0913  # every option is one the user can give
     idempotency_key: IdempotencyOption = None,
     options: RunOptions,
 ) -> None:
-    """Try again what failed.
+    """Retry the activities of a run that failed.
 
-    A failed run stays as it is; a new one is forked from just before the failure and goes on. An activity whose outcome
-    is unknown is tried again in its own run.
+    A failed run stays as it is; a new run, forked from just before the failure, continues. An activity whose outcome is
+    unknown is tried again in its own run.
 
-    With --json: the handle of the run that goes on, as `execution.retry` answers.
+    With --json: the handle of the run that continues, as `execution.retry` answers.
     """
 
     def work(client: RunClient) -> int:

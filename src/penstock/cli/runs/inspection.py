@@ -2,7 +2,7 @@
 
 Exit codes: 0 when there was something to show; refusals have the codes of the operations.
 
-Above it: `group`. Below it: `client`, `reports`, `terminal.traces`.
+Above it: `tree.commands`, by name. Below it: `client`, `reports`, `terminal.traces`.
 """
 
 from __future__ import annotations
@@ -14,14 +14,10 @@ from collections.abc import Iterator
 from enum import StrEnum
 from typing import Annotated, Any, Final, TypeAlias
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base.errors import Denied, NotFound
 from penstock.base.ids import chain_of, generation_of
 from penstock.base.json import JsonObject
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.run.source import record_of
 from penstock.cli.runs.client import (
     RunArgument,
@@ -32,8 +28,9 @@ from penstock.cli.runs.client import (
     present,
 )
 from penstock.cli.runs.reports import RunContext, print_row_table, print_run
-from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.console import Console, console_for
 from penstock.cli.terminal.exits import print_json
+from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.traces import trace_text
 from penstock.cli.terminal.values import parse_since
 from penstock.definitions.build.workflow import build_workflow
@@ -61,64 +58,57 @@ class _Order(StrEnum):
 
 _StartedBy: TypeAlias = Annotated[
     str | None,
-    typer.Option("--started-by", metavar="PRINCIPAL", help="Only runs that this principal started, and children."),
+    Option("--started-by", metavar="PRINCIPAL", help="Only runs that this principal started, and children."),
 ]
 _CreatedAfter: TypeAlias = Annotated[
     str | None,
-    typer.Option("--since", "--created-after", metavar="TIME", help="Only runs started since: 2h, 7d, or a timestamp."),
+    Option(("--since", "--created-after"), metavar="TIME", help="Only runs started since: 2h, 7d, or a timestamp."),
 ]
 _CreatedBefore: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--before", "--created-before", metavar="TIME", help="Only runs started before: 2h, 7d, or a timestamp."
-    ),
+    Option(("--before", "--created-before"), metavar="TIME", help="Only runs started before: 2h, 7d, or a timestamp."),
 ]
 _UpdatedAfter: TypeAlias = Annotated[
     str | None,
-    typer.Option(
-        "--updated-since", "--updated-after", metavar="TIME", help="Only runs that moved since: 2h, 7d, or a timestamp."
+    Option(
+        ("--updated-since", "--updated-after"),
+        metavar="TIME",
+        help="Only runs that moved since: 2h, 7d, or a timestamp.",
     ),
 ]
-_Ordered: TypeAlias = Annotated[
-    _Order, typer.Option("--order", help="What comes first: the newest, or what moved last.")
-]
-_Counted: TypeAlias = Annotated[
-    bool, typer.Option("--count", help="Say how many there are on all pages, up to 10,000.")
-]
+_Ordered: TypeAlias = Annotated[_Order, Option("--order", help="What comes first: the newest, or what moved last.")]
+_Counted: TypeAlias = Annotated[bool, Option("--count", help="Say how many there are on all pages, up to 10,000.")]
 
 
-@expand_option_groups
 def list_command(  # noqa: PLR0913  # every option is one the user can give
     *,
     status: Annotated[
-        list[str] | None, typer.Option("--status", metavar="STATUS", help="Only runs of this status; repeatable.")
+        list[str] | None, Option("--status", metavar="STATUS", help="Only runs of this status; repeatable.")
     ] = None,
     workflow_id: Annotated[
-        str | None, typer.Option("--workflow", "--workflow-id", metavar="NAME", help="Only runs of this workflow.")
+        str | None, Option(("--workflow", "--workflow-id"), metavar="NAME", help="Only runs of this workflow.")
     ] = None,
     started_by: _StartedBy = None,
-    label: Annotated[
-        str | None, typer.Option("--label", metavar="KEY=VALUE", help="Only runs with this label.")
-    ] = None,
+    label: Annotated[str | None, Option("--label", metavar="KEY=VALUE", help="Only runs with this label.")] = None,
     created_after: _CreatedAfter = None,
     created_before: _CreatedBefore = None,
     updated_after: _UpdatedAfter = None,
     parent_id: Annotated[
-        str | None, typer.Option("--parent", "--parent-id", metavar="RUN", help="Only child runs of this run.")
+        str | None, Option(("--parent", "--parent-id"), metavar="RUN", help="Only child runs of this run.")
     ] = None,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
+        str | None, Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
     ] = None,
     order: _Ordered = _Order.CREATED,
     count: _Counted = False,
-    limit: Annotated[int, typer.Option("--limit", metavar="N", help="How many to show.")] = 20,
+    limit: Annotated[int, Option("--limit", metavar="N", help="How many to show.")] = 20,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
+        str | None, Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
     ] = None,
-    every: Annotated[bool, typer.Option("--all", help="Every page, not only one.")] = False,
+    every: Annotated[bool, Option("--all", help="Every page, not only one.")] = False,
     options: RunOptions,
 ) -> None:
-    """List runs, newest first unless --order says otherwise.
+    """List runs, newest first.
 
     With --json: items (each with execution_id, workflow_id, workflow_version, definition_hash, status, sequence,
     created_at, updated_at, parent_id, labels, started_by, started_by_name), next_cursor and, with --count, total, as
@@ -163,13 +153,12 @@ def _moment(given: str | None, now: int) -> str | None:
     return None if given is None else format_instant(parse_since(given, now))
 
 
-@expand_option_groups
 def show_command(
     execution_id: RunArgument,
     *,
     options: RunOptions,
 ) -> None:
-    """Show a run: its status, what it waits for, what was decided, pending activities, children, error and result.
+    """Show a run: its status, what it waits for, its children, error and result.
 
     With --json: the run with everything that is known about it but its history, as `execution.status` answers.
     """
@@ -205,20 +194,19 @@ def _latest(client: RunClient, view: Any) -> str | None:
     return max(names, key=generation_of, default=None)
 
 
-@expand_option_groups
 def history_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
-    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, Option(("--follow", "-f"), help="Go on until the run ends.")] = False,
     every: Annotated[
-        bool, typer.Option("--all", help="Every record with its payload, not only what a person wants to know.")
+        bool, Option("--all", help="Every record with its payload, not only what a person wants to know.")
     ] = False,
-    after: Annotated[int, typer.Option("--after", metavar="SEQ", min=0, help="Only records after this one.")] = 0,
+    after: Annotated[int, Option("--after", metavar="SEQ", min=0, help="Only records after this one.")] = 0,
     limit: Annotated[
-        int | None, typer.Option("--limit", metavar="N", help="How many records; all of them, if left out.")
+        int | None, Option("--limit", metavar="N", help="How many records; all of them, if left out.")
     ] = None,
     cursor: Annotated[
-        str | None, typer.Option("--cursor", metavar="CURSOR", help="Where to go on, as the last page said.")
+        str | None, Option("--cursor", metavar="CURSOR", help="Where to go on, as the last page said.")
     ] = None,
     options: RunOptions,
 ) -> None:
@@ -265,7 +253,7 @@ def _followed(client: RunClient, run: str, after: int) -> Iterator[JsonObject]:
 def _print_records(client: RunClient, run: str, records: Iterator[JsonObject], *, every: bool, as_json: bool) -> None:
     if as_json:
         for item in records:
-            typer.echo(json.dumps(item, ensure_ascii=False))
+            echo(json.dumps(item, ensure_ascii=False))
         return
     view = find_run(client, run)
     run_id, began_at = view["execution_id"], parse_instant_ms(view["created_at"]) or 0
@@ -303,14 +291,13 @@ def _print_record(console: Console, record: Record, began_at: int) -> None:
     console.print(text)
 
 
-@expand_option_groups
 def query_command(
     execution_id: RunArgument,
-    expression: Annotated[str, typer.Argument(metavar="JQ", help="A jq expression, for example '.order.total'.")],
+    expression: Annotated[str, Argument(metavar="JQ", help="A jq expression, for example '.order.total'.")],
     *,
     options: RunOptions,
 ) -> None:
-    """Evaluate jq where a run stands: input, state and what its nodes gave.
+    """Evaluate jq on a run: its input, its state and the results of its nodes.
 
     With --json: value, as `execution.query` answers.
     """

@@ -11,15 +11,13 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Final
 
-from rich.cells import cell_len, set_cell_size
-from rich.console import Console
-from rich.text import Text
-
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.run.rendering import duration_text
-from penstock.cli.terminal.console import console_for
+from penstock.cli.terminal.cells import cell_count, fit_cells
+from penstock.cli.terminal.console import Console, console_for
 from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.styled_text import Text
 from penstock.definitions.durations import parse_instant_ms
 from penstock.runtime.simulation.tracing import shorten
 
@@ -50,19 +48,14 @@ def print_row_table(rows: Sequence[JsonObject], now: int) -> None:
         console.print("no runs")
         return
     cells = [_HEADINGS, *(_cells(row, now) for row in rows)]
-    widths = [max(cell_len(line[column]) for line in cells) for column in range(len(_HEADINGS))]
+    widths = [max(cell_count(line[column]) for line in cells) for column in range(len(_HEADINGS))]
     for number, line in enumerate(cells):
         status = "dim" if not number else status_style(line[_STATUS_COLUMN])
-        text = Text(no_wrap=True, overflow="ellipsis", style="" if number else "dim")
+        text = Text(style="" if number else "dim")
         for column, cell in enumerate(line):
             style = status if column == _STATUS_COLUMN else ""
-            text.append(set_cell_size(cell, widths[column]), style).append("  ")
-        text.rstrip()
-        # A long line is cut at the edge of a terminal; a pipe gets all of it.
-        if console.is_terminal:
-            console.print(text, soft_wrap=False, no_wrap=True, overflow="ellipsis")
-        else:
-            console.print(text)
+            text.append(fit_cells(cell, widths[column]), style).append("  ")
+        console.print(text.rstrip(), cut=True)
 
 
 def _cells(row: JsonObject, now: int) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """`penstock runs watch`: follow a run to its end; its questions are asked right here.
 
-Above it: `group`. Below it: `run.follower` and `run.watch_loop`, which work on a file and on a server.
+Above it: `tree.commands`, by name. Below it: `run.follower` and `run.watch_loop`, which work on a file and on a server.
 """
 
 from __future__ import annotations
@@ -9,10 +9,8 @@ import asyncio
 from dataclasses import dataclass
 from typing import Annotated, Final
 
-import typer
-
 from penstock.app.gate import open_gate
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Option
 from penstock.cli.run.command import finish_watching
 from penstock.cli.run.display import display_for
 from penstock.cli.run.follower import Follower
@@ -35,20 +33,20 @@ __all__ = ["watch_command"]
 _LOOK_SECONDS: Final = 1.0
 
 
-@expand_option_groups
 def watch_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
     perform: Annotated[
-        bool, typer.Option("--perform", help="Also do the work here, as `penstock run` and `penstock worker` do.")
+        bool,
+        Option("--perform", help="Also do the work here, as `penstock run` and `penstock server worker` do."),
     ] = False,
-    ask: Annotated[bool, typer.Option("--ask/--no-ask", help="Ask the run's questions on the terminal.")] = True,
+    ask: Annotated[bool, Option("--ask/--no-ask", help="Ask the run's questions on the terminal.")] = True,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
     options: RunOptions,
 ) -> None:
-    """Watch a run until it ends, whoever performs it; its questions are asked right here.
+    """Watch a run until it ends, and answer its questions.
 
     With --json the run is printed at the end, as `penstock runs show --json` does. Where a run continues as a new one,
     the last of them is meant.
@@ -110,7 +108,7 @@ async def _newest_in_file(workspace: Workspace, named: str) -> str:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _WatchRequest:
-    """What was asked for on the command line."""
+    """The request on the command line."""
 
     run: str
     asks: bool

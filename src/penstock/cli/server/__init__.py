@@ -1,4 +1,4 @@
-"""Commands that serve, or look after a server: serve, worker, config, backup, profile.
+"""Commands that serve, or look after a server: serve, server worker, backup and migrate, config.
 
 `process` is a running server, shared with `penstock dev`; `app.serving` assembles it. Read `serve` first.
 """

@@ -1,4 +1,4 @@
-"""`penstock backup|restore|check|vacuum`: look after the file that holds the runs.
+"""`penstock server backup|restore|check|vacuum`: look after the file that holds the runs.
 
 Exit codes: 0 when it was done and all is well, 1 when `check` found something wrong, 2 when it could not be done.
 """
@@ -8,10 +8,7 @@ from __future__ import annotations
 import sys
 from dataclasses import asdict
 from pathlib import Path
-from typing import Annotated
-
-import typer
-from rich.text import Text
+from typing import Annotated, NoReturn
 
 from penstock.app.maintenance import (
     IntegrityReport,
@@ -25,32 +22,58 @@ from penstock.app.maintenance import (
 )
 from penstock.base import limits
 from penstock.base.text import clean
+from penstock.cli.declaration import Argument, Exit, Option
+from penstock.cli.operations.commands import call_operation
+from penstock.cli.targets.selection import IdempotencyOption, ProfileOption, ServerOption, TargetFileOption
 from penstock.cli.targets.settings import DatabaseOption, command_settings
 from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.event_loop import exit_with_async
-from penstock.cli.terminal.exits import JsonOption, command_text, print_json
+from penstock.cli.terminal.exits import JsonOption, command_text, print_json, report_problem
+from penstock.cli.terminal.styled_text import Text
+from penstock.cli.terminal.values import UsageError
+from penstock.client.operations import find_operation
 
 __all__ = ["backup_command", "check_command", "restore_command", "vacuum_command"]
 
 _KIBIBYTE = 1024
 
 
-def backup_command(
-    target: Annotated[Path, typer.Argument(metavar="FILE", help="Where the copy goes.", show_default=False)],
+def backup_command(  # noqa: PLR0913  # every option is one the user can give
+    copy_file: Annotated[
+        Path | None,
+        Argument(metavar="[FILE]", help="Where the copy goes; without it, the folder of the settings."),
+    ] = None,
     *,
-    database: DatabaseOption = Path("penstock.db"),
-    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a file that is there already.")] = False,
+    overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing FILE.")] = False,
+    idempotency_key: IdempotencyOption = None,
+    target_server: ServerOption = None,
+    target_profile: ProfileOption = None,
+    target_file: TargetFileOption = None,
     as_json: JsonOption = False,
 ) -> None:
-    """Copy the database while it is in use: one moment of it, checked, in one file.
+    """Back up the database, to a file or where the settings say.
 
-    Runs go on meanwhile. The copy appears under its name only when it is whole; until then nothing there changes.
+    The database may be in use. The copy is one moment of it, is checked, and appears under its name only when it is
+    complete. With FILE, this command copies a database of this machine. Without FILE, the server (or this command, with
+    --db) makes the backup in the folder that `storage.backup_folder` names; `penstock server list-backups` lists those.
 
-    With --json: ok, path, size_bytes, runs and format_version.
+    With --json and FILE: ok, path, size_bytes, runs and format_version. Without FILE: the answer of backup.create.
     """
+    if copy_file is None:
+        if overwrite:
+            _refuse("--overwrite goes with a FILE", as_json=as_json)
+        where = {"target_server": target_server, "target_profile": target_profile, "target_file": target_file}
+        call_operation(
+            find_operation("backup.create"), {**where, "idempotency_key": idempotency_key, "as_json": as_json}
+        )
+        return
+    if target_server or target_profile or idempotency_key:
+        _refuse("a server makes backups in its own folder (storage.backup_folder): leave FILE out", as_json=as_json)
+    goal = copy_file
 
     async def work() -> int:
-        done = back_up_store(database, target, overwrite=overwrite)
+        source = target_file or Path(command_settings(as_json=as_json).settings.storage.path)
+        done = back_up_store(source, goal, overwrite=overwrite)
         if as_json:
             print_json({"ok": True, **asdict(done)})
         else:
@@ -61,20 +84,24 @@ def backup_command(
     exit_with_async(work, as_json=as_json)
 
 
+def _refuse(message: str, *, as_json: bool) -> NoReturn:
+    report_problem(UsageError(message), as_json=as_json)
+    raise Exit(2)
+
+
 def restore_command(
-    source: Annotated[Path, typer.Argument(metavar="FILE", help="The backup.", show_default=False)],
+    source: Annotated[Path, Argument(metavar="FILE", help="The backup.", show_default=False)],
     *,
     database: DatabaseOption = Path("penstock.db"),
     force: Annotated[
-        bool, typer.Option("--force", help="Replace a database that is there already; it is kept beside the new one.")
+        bool, Option("--force", help="Replace a database that is there already; it is kept beside the new one.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Put a backup in the place of the database.
+    """Replace the database with a backup.
 
-    The backup is checked first. A database that a process has open is not replaced: stop its workers before.
-
-    The audit trails of the new database say that it was restored, by whom, and how far the old one had come.
+    The backup is checked first. A database that a process has open is not replaced: stop its workers first. The audit
+    trails of the new database record the restore: who did it, and how far the old trails had come.
 
     With --json: ok, path, kept_as (where the old database is now), runs, format_version and not_on_record (why its
     audit trails do not say so yet; null if they do).
@@ -94,7 +121,7 @@ def restore_command(
             console.print(f"the database that was there is now {clean(done.kept_as)}")
         if pending is not None:
             console.print(f"not on record before somebody opens it with its secret: {clean(pending)}")
-        console.print(f"go on with {command_text('worker', '--db', done.path)}")
+        console.print(f"start a worker with {command_text('server', 'worker', '--db', done.path)}")
         return 0
 
     exit_with_async(work, as_json=as_json)
@@ -105,15 +132,15 @@ def check_command(
     database: DatabaseOption = Path("penstock.db"),
     accept_log_loss: Annotated[
         bool,
-        typer.Option(
-            "--accept-missing-log", help="Go on with a database whose log is gone, without what was only in the log."
+        Option(
+            "--accept-missing-log", help="Accept that the log of the database is gone, with what was only in the log."
         ),
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check the database: the file itself, the history of every run, and that no stored row was changed.
+    """Check the database file, every history, and the checksum of every row.
 
-    It may be in use meanwhile. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
+    The database may be in use. Exits with 0 when all is well, 1 when something is wrong, 2 when it cannot be read.
 
     With --json: ok, complete, runs, records, definitions, unchecked_pages and unchecked_rows (of earlier releases,
     without a checksum), problems (each with code, message and run_id) and file (sizes and numbers; null when it is too
@@ -135,11 +162,11 @@ def check_command(
 
 
 def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: JsonOption = False) -> None:
-    """Write the database anew without free space, and let it shrink by itself from then on.
+    """Rewrite the database without its free space.
 
-    Databases of this release give space back when runs are forgotten; one that an older release created does so after
-    this. No process may have it open meanwhile, and the disk needs room for a second one. How long it takes is told
-    beforehand.
+    From then on the file shrinks by itself when runs are deleted; a database that this release created does that from
+    the start. No process may have it open, and the disk needs room for a second copy. The command first estimates how
+    long it takes.
 
     With --json: ok, path, bytes_before, bytes_after and seconds.
     """
@@ -149,7 +176,7 @@ def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: J
             size = database.stat().st_size
             seconds = max(1, round(size / limits.STORE_VACUUM_BYTES_PER_SECOND))
             about = count_words(seconds, "second")
-            console_for(sys.stderr).print(f"writing {_size(size)} anew takes about {about}")
+            console_for(sys.stderr).print(f"rewriting {_size(size)} takes about {about}")
         done = vacuum_store(database)
         if as_json:
             print_json({"ok": True, **asdict(done)})

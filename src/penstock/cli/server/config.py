@@ -9,37 +9,30 @@ import json
 import sys
 from typing import Annotated
 
-import typer
-from rich.console import Console
-from rich.text import Text
-
 from penstock.app.executors.secret_checks import SecretProblem, secret_problems
 from penstock.app.settings.schema import settings_schema
 from penstock.app.settings.sources import InvalidSettings, LoadedSettings, load_settings
 from penstock.app.settings.view import settings_rows, settings_view
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.declaration import Exit, Option, echo
 from penstock.cli.targets.settings import ConfigOption, command_settings, print_settings_findings
-from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.console import Console, console_for, count_words
 from penstock.cli.terminal.event_loop import exit_with_async
 from penstock.cli.terminal.exits import JsonOption, print_json
+from penstock.cli.terminal.styled_text import Text
 
-__all__ = ["config_app"]
-
-config_app = typer.Typer(
-    name="config", help="Look at the settings and check them.", no_args_is_help=True, add_completion=False
-)
+__all__ = ["schema_command", "show_command", "validate_command"]
 
 
-@config_app.command("show")
 def show_command(
     *,
     config: ConfigOption = None,
-    origin: Annotated[bool, typer.Option("--origin", help="Also say where each value comes from.")] = False,
-    changed: Annotated[bool, typer.Option("--changed", help="Only what is not at its default.")] = False,
+    origin: Annotated[bool, Option("--origin", help="Also say where each value comes from.")] = False,
+    changed: Annotated[bool, Option("--changed", help="Only what is not at its default.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Show every setting as it counts: defaults < penstock.yaml < environment.
+    """Show every setting in effect: defaults < penstock.yaml < environment.
 
     Secrets are shown as the place they come from, never as values.
 
@@ -58,16 +51,15 @@ def show_command(
     exit_with_async(work, as_json=as_json)
 
 
-@config_app.command("validate")
 def validate_command(
     *,
     config: ConfigOption = None,
     secrets: Annotated[
-        bool, typer.Option("--secrets", help="Also read every secret, and name those that cannot be read.")
+        bool, Option("--secrets", help="Also read every secret, and name those that cannot be read.")
     ] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Find every mistake in penstock.yaml and in the environment, each with its place and a hint.
+    """Find every mistake in penstock.yaml and in the environment, each with a hint.
 
     With --json: ok, file, findings (each with code, message, path, hint, file, line, column), secrets (with --secrets:
     each with name, message and severity) and ignored. Exits with 0 when all is well, 1 when there are mistakes.
@@ -80,7 +72,7 @@ def validate_command(
         else:
             print_settings_findings(error)
             console_for(sys.stderr).print(count_words(len(error.findings), "mistake"))
-        raise typer.Exit(1) from None
+        raise Exit(1) from None
     problems = list(secret_problems(loaded.settings)) if secrets else []
     is_ok = all(problem.is_warning for problem in problems)
     if as_json:
@@ -90,16 +82,15 @@ def validate_command(
     else:
         _print_verdict(loaded, problems, is_ok=is_ok)
     if not is_ok:
-        raise typer.Exit(1)
+        raise Exit(1)
 
 
-@config_app.command("schema")
 def schema_command() -> None:
     """Print the JSON Schema of penstock.yaml.
 
     Point your editor at it to get completion and checks while you type.
     """
-    typer.echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
+    echo(json.dumps(settings_schema(), indent=2, ensure_ascii=False))
 
 
 def _as_json(loaded: LoadedSettings, *, origin: bool, changed: bool) -> JsonObject:

@@ -2,11 +2,11 @@
 
     2026-11-15T10:00:00.000Z info run_completed run_id=r_01… workflow=refund_order records=23
 
-Inputs, results and answers are never logged: they belong to the runs.
+The log never contains inputs, results or answers: they belong to the runs.
 
 The lines of one turn of the event loop are written in one piece: a server under load logs several lines in a turn, and
 each write costs more than the line. A warning or worse is written at once, with everything before it. So is a line that
-is logged outside of the loop or in another thread.
+is logged outside the loop or in another thread.
 
 What fails because a dependency cannot answer, such as a store on a full disk, fails with every request. It gets one
 line a minute, without a traceback, which counts what was left out.
@@ -203,7 +203,7 @@ class OutageFilter(logging.Filter):
 
 
 class BatchingHandler(logging.Handler):
-    """Writes lines to a stream, in the order in which they were logged."""
+    """Writes lines to a stream, in the order in which they arrive."""
 
     def __init__(self, stream: TextIO) -> None:
         super().__init__()

@@ -8,9 +8,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Annotated, Any
 
-import typer
-
 from penstock.app.settings.model import Settings
+from penstock.cli.declaration import Option
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption
 from penstock.cli.targets.workspace import SecretsOption, StepsOption, Workspace
 
@@ -18,7 +17,7 @@ __all__ = ["ServingOptions", "WorkflowsOption"]
 
 WorkflowsOption = Annotated[
     list[str] | None,
-    typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+    Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
 ]
 
 
@@ -28,16 +27,14 @@ class ServingOptions:
 
     config: ConfigOption = None
     database: ChosenDatabaseOption = None
-    host: Annotated[str | None, typer.Option("--host", help="The address to listen on (server.host).")] = None
-    port: Annotated[int | None, typer.Option("--port", help="The port to listen on (server.port).")] = None
+    host: Annotated[str | None, Option("--host", help="The address to listen on (server.host).")] = None
+    port: Annotated[int | None, Option("--port", help="The port to listen on (server.port).")] = None
     steps: StepsOption = None
     workflows: WorkflowsOption = None
     secret_folder: SecretsOption = None
     conformance_fixtures: Annotated[
         bool,
-        typer.Option(
-            "--conformance-fixtures", help="Serve the agent profile with its demo ledger, for conformance tests."
-        ),
+        Option("--conformance-fixtures", help="Serve the agent profile with its demo ledger, for conformance tests."),
     ] = False
 
     def flags(self) -> dict[str, Any]:

@@ -23,9 +23,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Any
 
-import typer
-
 from penstock import __version__
+from penstock.app.event_loop import loop_name
 from penstock.app.gate import create_owner_key, has_keys
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, build_server, open_application
@@ -34,6 +33,7 @@ from penstock.app.serving.systemd import notify_systemd
 from penstock.app.sockets import address_of, is_loopback, listen
 from penstock.base import limits
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Context, echo
 from penstock.cli.targets.workspace import Workspace, open_workspace
 from penstock.cli.terminal.exits import command_text
 from penstock.operations.gate.pipeline import Gate
@@ -54,6 +54,7 @@ class Started:
     owner_key: str | None
     has_keys: bool
     started_ms: int
+    event_loop: str
 
 
 @dataclass(slots=True, kw_only=True)
@@ -89,6 +90,7 @@ class OpenServer:
                     owner_key=owner_key,
                     has_keys=known,
                     started_ms=started_ms,
+                    event_loop=loop_name(),
                 )
             )
 
@@ -147,11 +149,11 @@ async def open_server(
 
 
 def _exit_now(number: int) -> None:
-    typer.echo("stopped at once; what was under way goes on at the next start", err=True)
+    echo("stopped at once; the next start continues the work that was in progress", err=True)
     os._exit(_SIGNAL_EXIT + number)
 
 
-def when_begun(context: typer.Context) -> float:
+def when_begun(context: Context) -> float:
     """When the command began, by the performance counter: before it was imported, if the entry point noted that."""
     noted = context.find_root().obj
     return noted if isinstance(noted, float) else time.perf_counter()
@@ -160,7 +162,8 @@ def when_begun(context: typer.Context) -> float:
 def log_started(workspace: Workspace, started: Started) -> None:
     """Log where the server is and how long it took to get there, for programs."""
     fields: JsonObject = {"address": started.address, "started_ms": started.started_ms, "version": __version__}
-    fields.update({"database": str(workspace.database), "owner_key": started.owner_key, "has_keys": started.has_keys})
+    fields.update({"database": str(workspace.database), "event_loop": started.event_loop})
+    fields.update({"owner_key": started.owner_key, "has_keys": started.has_keys})
     _LOGGER.info("server_started", extra={"fields": fields})
 
 

@@ -1,4 +1,4 @@
-"""`penstock profile list|add|remove|use`: the servers that a person works with, by name.
+"""`penstock config profile list|add|remove|use`: the servers that a person works with, by name.
 
 The file never holds a key, only where it is to be found.
 """
@@ -8,8 +8,6 @@ from __future__ import annotations
 import shlex
 from typing import Annotated
 
-import typer
-
 from penstock.app.settings.secrets import (
     CommandReference,
     EnvironmentReference,
@@ -18,22 +16,18 @@ from penstock.app.settings.secrets import (
     describe_reference,
 )
 from penstock.base.json import JsonValue
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.targets.profiles import Profile, profiles_path, read_profiles, write_profiles
 from penstock.cli.terminal.answers import print_answer
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import ClientOptions
 
-__all__ = ["profile_app"]
+__all__ = ["add_command", "list_command", "remove_command", "use_command"]
 
-profile_app = typer.Typer(
-    name="profile", help="Name the servers that you work with.", no_args_is_help=True, add_completion=False
-)
-
-NameArgument = Annotated[str, typer.Argument(metavar="NAME", help="The profile's name.")]
+NameArgument = Annotated[str, Argument(metavar="NAME", help="The profile's name.")]
 
 
-@profile_app.command("list")
 def list_command(*, as_json: JsonOption = False) -> None:
     """List the profiles.
 
@@ -61,25 +55,24 @@ def list_command(*, as_json: JsonOption = False) -> None:
     exit_with(work, as_json=as_json)
 
 
-@profile_app.command("add")
 def add_command(  # noqa: PLR0913  # every option is one the user can give
     name: NameArgument,
     *,
-    server: Annotated[str, typer.Option("--server", metavar="URL", help="The address of the server.")],
+    server: Annotated[str, Option("--server", metavar="URL", help="The address of the server.")],
     key_env: Annotated[
-        str | None, typer.Option("--key-env", metavar="NAME", help="The key is in this variable of the environment.")
+        str | None, Option("--key-env", metavar="NAME", help="The key is in this variable of the environment.")
     ] = None,
     key_file: Annotated[
-        str | None, typer.Option("--key-file", metavar="FILE", help="The key is the content of this file.")
+        str | None, Option("--key-file", metavar="FILE", help="The key is the content of this file.")
     ] = None,
     key_command: Annotated[
-        str | None, typer.Option("--key-command", metavar="COMMAND", help="The key is what this program prints.")
+        str | None, Option("--key-command", metavar="COMMAND", help="The key is what this program prints.")
     ] = None,
-    use: Annotated[bool, typer.Option("--use", help="Use it from now on when no profile is named.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Change a profile of that name.")] = False,
+    use: Annotated[bool, Option("--use", help="Use it from now on when no profile is named.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Change a profile of that name.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Add a profile: a server, and where the key for it is to be found.
+    """Add a profile: a server, and where its key comes from.
 
     Without a key, PENSTOCK_API_KEY counts. The key itself is never written.
     """
@@ -112,7 +105,6 @@ def _reference(name: str | None, file: str | None, command: str | None) -> Secre
     return CommandReference(tuple(words))
 
 
-@profile_app.command("remove")
 def remove_command(name: NameArgument, *, as_json: JsonOption = False) -> None:
     """Remove a profile."""
 
@@ -124,14 +116,13 @@ def remove_command(name: NameArgument, *, as_json: JsonOption = False) -> None:
     exit_with(work, as_json=as_json)
 
 
-@profile_app.command("use")
 def use_command(
-    name: Annotated[str | None, typer.Argument(metavar="NAME", help="The profile's name.")] = None,
+    name: Annotated[str | None, Argument(metavar="NAME", help="The profile's name.")] = None,
     *,
-    none: Annotated[bool, typer.Option("--none", help="Use no profile: work on a file again.")] = False,
+    none: Annotated[bool, Option("--none", help="Use no profile: work on a file again.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Use a profile from now on when a command names neither server, profile nor file."""
+    """Use a profile whenever a command names no server, profile or file."""
 
     def work() -> int:
         if (name is None) is not none:
@@ -148,5 +139,5 @@ def _done(answer: dict[str, JsonValue], message: str, *, as_json: bool) -> int:
     if as_json:
         print_json({"ok": True, **answer})
     else:
-        typer.echo(message)
+        echo(message)
     return 0

@@ -9,13 +9,11 @@ from __future__ import annotations
 from dataclasses import replace
 from typing import Annotated
 
-import typer
-
 from penstock import __version__
 from penstock.app.event_loop import server_loop, share_heaps
 from penstock.app.files.trusted import list_trusted_files
 from penstock.app.serving.server import ServerOptions
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Context, Option, echo
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import ServingOptions
 from penstock.cli.server.process import Started, key_advice, log_started, open_server, when_begun
@@ -27,17 +25,16 @@ from penstock.cli.terminal.event_loop import exit_with_async
 __all__ = ["serve_command"]
 
 
-@expand_option_groups
 def serve_command(
-    context: typer.Context,
+    context: Context,
     *,
     options: ServingOptions,
-    as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines instead of text.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log more.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Log JSON lines instead of text.")] = False,
+    verbose: Annotated[bool, Option(("--verbose", "-v"), help="Log more.")] = False,
 ) -> None:
-    """Serve REST and MCP, and perform the runs of the database, until Ctrl-C or SIGTERM.
+    """Serve REST, MCP and the console, and perform runs.
 
-    A signal drains: requests and activities under way may finish for `server.drain_seconds`; a second one ends the
+    A signal drains: requests and activities in progress may finish for `server.drain_seconds`; a second one ends the
     process at once.
     """
     began = when_begun(context)
@@ -71,7 +68,8 @@ def _announce(workspace: Workspace, started: Started) -> None:
         return
     rest = f"{started.address}{started.base_path}"
     lines = [
-        f"penstock {__version__} · {workspace.database} · ready in {started.started_ms} ms · Ctrl-C stops it",
+        f"penstock {__version__} · {workspace.database} · {started.event_loop} · ready in {started.started_ms} ms"
+        " · Ctrl-C stops it",
         f"  REST     {rest}   (described at {started.address}/openapi.json)",
     ]
     mcp = workspace.settings.server.mcp
@@ -88,6 +86,6 @@ def _announce(workspace: Workspace, started: Started) -> None:
             )
         )
     elif not started.has_keys:
-        lines.append("  key      there is none, so nobody can come in; make one on this machine:")
+        lines.append("  key      no key exists, so no request is accepted; make one on this machine:")
         lines.append(f"           {key_advice(workspace)}")
-    typer.echo("\n".join(lines), err=True)
+    echo("\n".join(lines), err=True)

@@ -1,6 +1,6 @@
-"""`penstock worker`: performs the runs of a database until it is stopped.
+"""`penstock server worker`: performs the runs of a database until it is stopped.
 
-After Ctrl-C or SIGTERM nothing new is started, activities under way may finish within the grace time, and the next
+After Ctrl-C or SIGTERM nothing new is started, activities in progress may finish within the grace time, and the next
 worker continues with the rest. A second Ctrl-C ends the process at once.
 """
 
@@ -12,14 +12,13 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from penstock import __version__
-from penstock.app.event_loop import server_loop
+from penstock.app.event_loop import loop_name, server_loop
 from penstock.app.files.trusted import list_trusted_files
 from penstock.app.gate import open_gate
 from penstock.app.serving.server import ServerOptions
 from penstock.base.json import JsonObject, JsonValue
+from penstock.cli.declaration import Option, echo
 from penstock.cli.server.logs import configure_logging, log_commit
 from penstock.cli.server.options import WorkflowsOption
 from penstock.cli.server.workflow_files import workflow_files
@@ -42,15 +41,15 @@ def worker_command(  # noqa: PLR0913  # every option is one the user can give
     secret_folder: SecretsOption = None,
     config: ConfigOption = None,
     grace_seconds: Annotated[
-        float, typer.Option("--grace", metavar="SECONDS", min=0, help="How long activities may go on after a stop.")
+        float, Option("--grace", metavar="SECONDS", min=0, help="How long activities may go on after a stop.")
     ] = _GRACE_SECONDS,
-    as_json: Annotated[bool, typer.Option("--json", help="Log JSON lines instead of text.")] = False,
-    verbose: Annotated[bool, typer.Option("--verbose", "-v", help="Log every attempt and every answer too.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Log JSON lines instead of text.")] = False,
+    verbose: Annotated[bool, Option(("--verbose", "-v"), help="Log every attempt and every answer too.")] = False,
 ) -> None:
     """Perform the runs of a database until Ctrl-C or SIGTERM.
 
-    Log lines go to standard error, as text (time, level, event, key=value) or with --json as objects with the keys
-    time, level, event and those of the event (run_id, workflow, node, attempt, status, code, error, ...).
+    Log lines go to standard error, as text (time, level, event, key=value). With --json, each is an object with the
+    keys time, level, event and those of the event (run_id, workflow, node, attempt, status, code, error, ...).
     """
 
     async def work() -> int:
@@ -76,12 +75,12 @@ def _announce(workspace: Workspace) -> None:
     if workspace.settings.logging.format == "json":
         steps: list[JsonValue] = list(workspace.steps)
         fields: JsonObject = {"version": __version__, "database": str(workspace.database), "steps": steps}
+        fields["event_loop"] = loop_name()
         _LOGGER.info("worker_started", extra={"fields": fields})
         return
-    text = (
-        f"penstock worker {__version__} · {workspace.database} · steps from {', '.join(workspace.steps) or 'nowhere'}"
-    )
-    typer.echo(f"{text} · Ctrl-C stops it", err=True)
+    named = ", ".join(workspace.steps) or "nowhere"
+    text = f"penstock server worker {__version__} · {workspace.database} · {loop_name()} · steps from {named}"
+    echo(f"{text} · Ctrl-C stops it", err=True)
 
 
 async def _perform(workspace: Workspace, grace_seconds: float, trusted: tuple[Path, ...]) -> None:

@@ -4,7 +4,7 @@ Every name in `workflows.paths` (a file, a folder or a pattern) has to give at l
 missing, unreadable, empty or has only comments stops the start. While the process runs, everything stays as it was and
 the server is not ready. Beside other documents, a file that cannot be read or has a mistake is quarantined.
 
-Above it: those commands, `penstock doctor`. Below it: `workflows`, `project.files`, the file system.
+Above it: those commands, `penstock server doctor`. Below it: `workflows`, `project.files`, the file system.
 """
 
 from __future__ import annotations

@@ -30,7 +30,7 @@ _CHANGED_IN_BETWEEN = frozenset({"WORKFLOW_EXISTS", "WORKFLOW_NOT_FOUND"})
 def log_quarantined(place: str, code: str, message: str) -> None:
     """Say in the log that a workflow file is left out, and why."""
     fields: JsonObject = {"file": place, "code": code, "message": message}
-    fields["what_to_do"] = "correct it; `penstock doctor` and `penstock validate` show every mistake"
+    fields["what_to_do"] = "correct it; `penstock server doctor` and `penstock validate` show every mistake"
     _LOGGER.error("workflow_quarantined", extra={"fields": fields})
 
 
@@ -54,7 +54,7 @@ async def load_workflow_into(
 ) -> bool:
     """Make a workflow the newest version of its name; return whether it had to be stored.
 
-    `owner` is the user whose command this is; without one it is `system:loader`. Both may do everything: whoever writes
+    `owner` is the user whose command this is; without one it is `system:loader`. Both may do everything: the author of
     the files decides which scopes their workflows need, and what their triggers start. A file that equals the stored
     version changes nothing, and leaves no audit record.
     """

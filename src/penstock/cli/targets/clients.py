@@ -21,6 +21,7 @@ from penstock.client.sync.connection import Connection
 __all__ = ["OperationClient", "open_client"]
 
 _LOCAL_CLIENT = "penstock.cli.targets.local_client"
+_ON_GRAPHS = "graph."
 
 
 class OperationClient(Protocol):
@@ -86,7 +87,10 @@ def _open_target(target: Target, operation: Operation, *, create: bool) -> Abstr
             return _server_surface(target, patient=operation.streams)
         case FileTarget(path=path):
             opened: AbstractContextManager[OperationClient] = importlib.import_module(_LOCAL_CLIENT).open_local_client(
-                path, create=create and not operation.read_only, changes=not operation.read_only
+                path,
+                create=create and not operation.read_only,
+                changes=not operation.read_only,
+                changes_graphs=operation.name.startswith(_ON_GRAPHS) and not operation.read_only,
             )
             return opened
         case _:

@@ -1,7 +1,7 @@
-"""Calls through the gate on a file, in this process: whoever can open the file owns what is in it.
+"""Calls through the gate on a file, in this process: anyone who can open the file owns what is in it.
 
-Nothing is performed here. A `penstock serve` or `penstock worker` does the work that a call starts; if there is none,
-the user is told.
+Nothing is performed here. A `penstock serve` or `penstock server worker` does the work that a call starts; without
+one, the command says so.
 
 Above it: `clients`. Below it: `workspace`, `app.gate`.
 """
@@ -17,8 +17,8 @@ from secrets import token_hex
 from typing import Any
 
 import msgspec
-from rich.text import Text
 
+from penstock.app.files.graphs import create_declared_graphs
 from penstock.app.gate import hold_choices, local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject, JsonValue
@@ -26,6 +26,7 @@ from penstock.cli.targets.settings import command_settings
 from penstock.cli.targets.workspace import Workspace, live_workers, open_workspace
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.styled_text import Text
 from penstock.client.events import StreamEvent
 from penstock.client.operations import find_operation
 from penstock.operations.catalogue.capability import EventStream
@@ -81,7 +82,7 @@ class _LocalClient:
     def events(self, operation: str, arguments: JsonObject) -> Iterator[StreamEvent]:
         answered = self._runner.run(self._ask(operation, arguments, None))
         if not isinstance(answered.reply, EventStream):
-            raise TypeError(f"{operation} is no stream")
+            raise TypeError(f"{operation} is not a stream")
         events = answered.reply.events
         try:
             while (event := self._runner.run(_next(events))) is not None:
@@ -102,10 +103,13 @@ def _object(data: JsonValue) -> dict[str, Any]:
 
 
 @contextmanager
-def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iterator[_LocalClient]:
+def open_local_client(
+    path: Path | None, *, create: bool, changes: bool, changes_graphs: bool = False
+) -> Iterator[_LocalClient]:
     """The gate on a file, as its owner; without a path, on the file that the settings name.
 
     `changes` is for an operation that changes something; one that reads creates neither a file nor its secret.
+    With `changes_graphs`, the graphs that the settings declare are created if the file does not have them yet.
     """
     settings = command_settings(flags={"storage.path": path}).settings
     workspace = Workspace(database=Path(settings.storage.path), settings=settings)
@@ -123,6 +127,8 @@ def open_local_client(path: Path | None, *, create: bool, changes: bool) -> Iter
                 holds=hold_choices(settings.governance),
             )
             gate = runner.run(stack.enter_async_context(opening))
+            if changes_graphs:
+                runner.run(create_declared_graphs(gate, settings.declared_graphs))
             yield _LocalClient(runner, gate, penstock, workspace)
         finally:
             runner.run(stack.aclose())

@@ -62,14 +62,16 @@ class Profiles(Struct, frozen=True, kw_only=True):
         found = self.by_name.get(name)
         if found is None:
             near = suggestion(name, self.by_name)
-            hint = near or "`penstock profile list` shows which there are, `penstock profile add` makes one"
+            hint = (
+                near or "`penstock config profile list` shows which there are, `penstock config profile add` makes one"
+            )
             raise NotFound("PROFILE_NOT_FOUND", f"there is no profile {name[:64]}", hint)
         return found
 
     def with_profile(self, name: str, profile: Profile, *, replaces: bool) -> Profiles:
         """The same with one more."""
         if not _NAME.fullmatch(name):
-            message = f"{name[:64]!r} is no name for a profile"
+            message = f"{name[:64]!r} is not a valid name for a profile"
             raise Rejected("PROFILE_INVALID", message, "use letters, digits, `.`, `_` and `-`")
         if name in self.by_name and not replaces:
             raise Rejected("PROFILE_EXISTS", f"there is a profile {name}", "say --replace to change it")

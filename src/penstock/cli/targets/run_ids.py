@@ -18,7 +18,7 @@ CANDIDATES_MAX: Final = 10
 
 
 def match_run(beginning: str, rows: Iterable[Any], unknown: PenstockError) -> str:
-    """The only run of a list whose id begins so; `unknown` is raised when there is none."""
+    """The only run of a list whose id begins so; `unknown` is raised without one."""
     found = [str(row["execution_id"]) for row in rows if row["execution_id"].startswith(beginning)]
     # A parent's id is the beginning of its children's ids: naming it means the parent.
     found = [name for name in found if not any(name.startswith(f"{other}:") for other in found)]

@@ -16,9 +16,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, TypeAlias
 from urllib.parse import urlsplit
 
-import typer
-
 from penstock.base.lazy_import import lazy_import
+from penstock.cli.declaration import Option, echo
 from penstock.cli.targets.profiles import PROFILE_VARIABLE, Profiles, profiles_path, read_profiles
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE, SERVER_VARIABLE, is_loopback
@@ -46,24 +45,25 @@ _RETRIES_PATIENT = 8
 
 ServerOption = Annotated[
     str | None,
-    typer.Option(
-        "--server", metavar="URL", help=f"The server to talk to; the key is in {KEY_VARIABLE}.", rich_help_panel="Where"
-    ),
+    Option("--server", metavar="URL", help=f"The server to talk to; the key is in {KEY_VARIABLE}.", panel="Where"),
 ]
 ProfileOption = Annotated[
     str | None,
-    typer.Option(
-        "--profile", metavar="NAME", help="The server of a profile (`penstock profile`).", rich_help_panel="Where"
+    Option(
+        "--profile",
+        metavar="NAME",
+        help="The server of a profile (`penstock config profile`).",
+        panel="Where",
     ),
 ]
 TargetFileOption = Annotated[
     Path | None,
-    typer.Option("--db", metavar="FILE", help="Work on this file, without a server.", rich_help_panel="Where"),
+    Option("--db", metavar="FILE", help="Work on this file, without a server.", panel="Where"),
 ]
 
 IdempotencyOption = Annotated[
     str | None,
-    typer.Option(
+    Option(
         "--idempotency-key", metavar="KEY", help="The same key makes the call happen once, however often it is made."
     ),
 ]
@@ -127,5 +127,5 @@ def connect(target: ServerTarget, *, patient: bool) -> connection.Connection:
     """
     parts = urlsplit(target.server)
     if parts.scheme == "http" and not is_loopback(parts.hostname or ""):
-        typer.echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)
+        echo(f"warning: the key goes to {parts.hostname} without encryption; use https", err=True)
     return connection.Connection(target.server, target.key, retries=_RETRIES_PATIENT if patient else _RETRIES)

@@ -10,18 +10,19 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any
 
-import typer
-
 from penstock.app.settings.formats import carries_credentials
 from penstock.app.settings.locations import SECRET_CODE
 from penstock.app.settings.sources import DEFAULT_FILE, InvalidSettings, LoadedSettings, load_settings
 from penstock.base.lazy_import import lazy_import
+from penstock.cli.declaration import Context, Exit, Option, echo
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.source.findings import Finding
 
 if TYPE_CHECKING:
     from penstock.cli.terminal import console as terminal
+    from penstock.cli.terminal import findings as printing
 else:
+    printing = lazy_import("penstock.cli.terminal.findings")
     terminal = lazy_import("penstock.cli.terminal.console")
 
 __all__ = [
@@ -37,7 +38,7 @@ _MISTAKEN_EXIT = 2
 
 ConfigOption = Annotated[
     Path | None,
-    typer.Option("--config", metavar="FILE", help=f"The settings; otherwise {DEFAULT_FILE} in this folder, if there."),
+    Option("--config", metavar="FILE", help=f"The settings; otherwise {DEFAULT_FILE} in this folder, if there."),
 ]
 
 
@@ -56,7 +57,7 @@ def command_settings(
 
 
 def is_store(path: Path) -> bool:
-    """Whether there is a database. An empty file is none: opening it would turn it into one."""
+    """Whether there is a database. An empty file does not count: opening it would make it one."""
     try:
         return path.stat().st_size > 0
     except OSError:
@@ -71,7 +72,7 @@ def print_settings_findings(error: InvalidSettings) -> None:
     console = terminal.console_for(sys.stderr)
     for finding in error.findings:
         is_hidden = finding.position is not None and finding.position.line in secret_lines
-        terminal.print_findings(console, (finding,), label=finding.file or "", text="" if is_hidden else error.text)
+        printing.print_findings(console, (finding,), label=finding.file or "", text="" if is_hidden else error.text)
 
 
 def _is_about_secret(finding: Finding) -> bool:
@@ -79,21 +80,21 @@ def _is_about_secret(finding: Finding) -> bool:
     return finding.code == SECRET_CODE or carries_credentials(finding.path.rpartition("/")[2])
 
 
-def _database(context: typer.Context, given: Path) -> Path:
+def _database(context: Context, given: Path) -> Path:
     source = context.get_parameter_source("database")
     if source is not None and source.name != "DEFAULT":
         return given
     try:
         return Path(command_settings().settings.storage.path)
     except UsageError as error:
-        typer.echo(f"error: {error}", err=True)
-        raise typer.Exit(_MISTAKEN_EXIT) from None
+        echo(f"error: {error}", err=True)
+        raise Exit(_MISTAKEN_EXIT) from None
 
 
 _DATABASE_HELP = "The file that holds the runs; otherwise the one that the settings name (storage.path)."
 # For commands that only need to know the file.
 DatabaseOption = Annotated[
-    Path, typer.Option("--db", metavar="FILE", callback=_database, help=_DATABASE_HELP, show_default=False)
+    Path, Option("--db", metavar="FILE", callback=_database, help=_DATABASE_HELP, show_default=False)
 ]
 # For commands that need more of the settings: the option as it was given, to be merged with the other sources.
-ChosenDatabaseOption = Annotated[Path | None, typer.Option("--db", metavar="FILE", help=_DATABASE_HELP)]
+ChosenDatabaseOption = Annotated[Path | None, Option("--db", metavar="FILE", help=_DATABASE_HELP)]

@@ -11,8 +11,6 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from penstock.app.executors.configured import (
     model_link,
     open_executors,
@@ -25,6 +23,7 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings.model import Settings
 from penstock.app.signatures import signature_trust
 from penstock.base import limits
+from penstock.cli.declaration import Option
 from penstock.cli.project.step_modules import load_steps
 from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.values import UsageError
@@ -35,13 +34,11 @@ __all__ = ["SecretsOption", "StepsOption", "Workspace", "live_workers", "open_wo
 
 StepsOption = Annotated[
     list[str] | None,
-    typer.Option("--steps", metavar="MODULE", help="A file (steps.py) or module with @step functions; repeatable."),
+    Option("--steps", metavar="MODULE", help="A file (steps.py) or module with @step functions; repeatable."),
 ]
 SecretsOption = Annotated[
     Path | None,
-    typer.Option(
-        "--secret-file", metavar="DIR", help="A folder with one file per secret; PENSTOCK_SECRET_NAME works too."
-    ),
+    Option("--secret-file", metavar="DIR", help="A folder with one file per secret; PENSTOCK_SECRET_NAME works too."),
 ]
 
 

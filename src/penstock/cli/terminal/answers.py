@@ -2,7 +2,7 @@
 
 Texts from a server are cleaned of control characters.
 
-Above it: the commands about operations and runs. Below it: rich, YAML.
+Above it: the commands about operations and runs. Below it: `tables`, YAML.
 """
 
 from __future__ import annotations
@@ -14,12 +14,13 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import yaml
-from rich.table import Table
-from rich.text import Text
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
+from penstock.cli.terminal.cells import cell_count
 from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.styled_text import Text
+from penstock.cli.terminal.tables import GAP_CELLS, Column, table_lines
 from penstock.client.events import StreamEvent
 
 __all__ = ["print_answer", "print_event"]
@@ -32,8 +33,10 @@ _LINE_CHARACTERS_MAX: Final = 200
 _LEFT_OUT: Final = frozenset({"url", "stream_url", "input_schema", "output_schema", "claims"})
 # What links an audit record to its neighbours. `penstock audit verify` reads it; people do not.
 _LINKS: Final = frozenset({"salt", "previous_hash", "hash"})
+# Sentences, which say most at their beginning. They become narrower, down to this width, before a column is left out.
+_SENTENCES: Final = frozenset({"what", "title", "description", "message", "reason", "text"})
+_SENTENCE_CELLS_MIN: Final = 20
 _OF_LISTS: Final = ("items", "next_cursor", "proposals")
-_COLUMN_GAP: Final = 2
 # Wide enough that nothing is cut where the output is not a terminal.
 _WIDTH_ELSEWHERE: Final = 400
 _STATUS_STYLES: Final = {
@@ -74,7 +77,7 @@ def _print_proposals(proposals: JsonValue) -> None:
     """Print the held calls that would store more of what a list is of."""
     rows = [item for item in proposals if isinstance(item, dict)] if isinstance(proposals, list) else []
     if rows:
-        told = "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
+        told = "proposed, not stored yet; look at one with `penstock approval review DRAFT_ID`:"
         console_for(sys.stdout).print(Text(told, style="yellow"))
         _print_table([{name: value for name, value in row.items() if name != "look"} for row in rows])
 
@@ -83,13 +86,14 @@ def _row_for_people(row: JsonObject) -> JsonObject:
     """Return an item of a list as a row: of what waits and what was decided, what somebody needs to see first."""
     question, decision = row.get("question"), row.get("decision")
     if isinstance(question, dict) and "decidable" in row:
-        prompt = None if row.get("draft") else question.get("prompt")
+        # A held call is told by its title: its prompt repeats all arguments. A list of drafts has nothing else.
+        prompt = None if row.get("draft") or "digest" in row else question.get("prompt")
         return {
             "for": "you" if row["decidable"] else "others",
-            "kind": row["kind"],
+            "kind": row.get("kind", "call"),
             "id": row["id"],
             "what": row["title"] if prompt is None else f"{row['title']}: {prompt}",
-            "asked by": row.get("asked_by_name") or row.get("asked_by"),
+            "asked by": row.get("asked_by_name") or row.get("asked_by") or row.get("requester_name"),
             "expires": row.get("expires_at"),
         }
     if isinstance(decision, dict) and "kind" in row:
@@ -127,19 +131,13 @@ def _yaml(value: JsonValue) -> str:
 
 def _print_table(rows: Sequence[Mapping[str, JsonValue]]) -> None:
     console = console_for(sys.stdout)
-    if not console.is_terminal:
-        console.width = _WIDTH_ELSEWHERE
+    width = console.width if console.is_terminal else _WIDTH_ELSEWHERE
     columns = {name: [_cell(row.get(name)) for row in rows] for name in _column_names(rows)}
-    shown = _fitting(columns, console.width)
-    table = Table(box=None, pad_edge=False, header_style="bold")
-    for name in shown:
-        table.add_column(name, overflow="ellipsis", no_wrap=True)
-    for cells in zip(*(columns[name] for name in shown), strict=True):
-        table.add_row(*cells)
-    for line in console.render_lines(table, pad=False):
-        text = Text.assemble(*((segment.text, segment.style or "") for segment in line))
-        text.rstrip()
-        console.print(text)
+    shown = _fitting(columns, width)
+    cells = list(zip(*(columns[name] for name in shown), strict=True))
+    drawn = [Column(name, least=_least_width(name, columns[name])) for name in shown]
+    for line in table_lines(drawn, cells, width):
+        console.print(line.rstrip())
     if hidden := [name for name in columns if name not in shown]:
         console.print(Text(f"too wide for this terminal: {', '.join(hidden)}; --json shows everything", style="dim"))
 
@@ -152,15 +150,20 @@ def _column_names(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:
 
 
 def _fitting(columns: Mapping[str, Sequence[Text]], width: int) -> list[str]:
-    """The columns that can be shown whole, from the left, and the first in any case: half a column helps nobody."""
+    """The columns that fit, from the left, and the first in any case: half an id helps nobody, half a sentence does."""
     shown: list[str] = []
     for name, cells in columns.items():
-        width -= max(len(name), *(cell.cell_len for cell in cells))
+        width -= _least_width(name, cells)
         if width < 0 and shown:
             break
         shown.append(name)
-        width -= _COLUMN_GAP
+        width -= GAP_CELLS
     return shown
+
+
+def _least_width(name: str, cells: Sequence[Text]) -> int:
+    whole = max(cell_count(name), *(cell.cells for cell in cells))
+    return min(whole, _SENTENCE_CELLS_MIN) if name in _SENTENCES else whole
 
 
 def _cell(value: JsonValue) -> Text:

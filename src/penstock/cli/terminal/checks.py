@@ -10,11 +10,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal, TypeAlias
 
-from rich.text import Text
-
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
 from penstock.cli.terminal.console import console_for, count_words
+from penstock.cli.terminal.styled_text import Text
 
 __all__ = ["Check", "Status", "is_well", "print_check", "print_summary"]
 

@@ -1,40 +1,99 @@
-"""Printing for people: consoles, and findings with the line that they are about, a mark under it, and a hint.
+"""Consoles: printing for people.
 
-Above it: all commands. Colour appears on a terminal only.
+A console colors its output on a terminal only, unless FORCE_COLOR is set; never with NO_COLOR or on a dumb terminal. It
+replaces control characters, so that no text can move the cursor or hide another one.
+
+Above it: all commands. Below it: `styled_text`.
 """
 
 from __future__ import annotations
 
+import os
 import sys
-from typing import TextIO
+from typing import Final, TextIO
 
-from rich.console import Console
-from rich.text import Text
+from penstock.cli.terminal.styled_text import COLORS, STYLES, Text
 
-from penstock.definitions.source.findings import Finding, Severity
+__all__ = ["Console", "console_for", "count_words", "print_problem"]
 
-__all__ = ["console_for", "count_words", "print_findings", "print_problem"]
+_USUAL_SIZE: Final = (80, 24)
+_DUMB: Final = ("dumb", "unknown")
+_CONTROLS: Final = {
+    number: "\N{REPLACEMENT CHARACTER}" for number in (*range(0x20), *range(0x7F, 0xA0)) if chr(number) not in "\n\t"
+}
 
-_STYLES = {Severity.ERROR: "bold red", Severity.WARNING: "bold yellow"}
-# Longer lines are cut around the mark, so that it stays visible.
-_LINE_CHARACTERS_MAX = 160
+# A line that continues a problem, below `error: ` and `  hint: `.
+_PROBLEM_INDENT: Final = 8
+
+
+class Console:
+    """Prints styled text to a stream. A pipe gets whole lines."""
+
+    def __init__(self, stream: TextIO) -> None:
+        self._stream = stream
+        self.is_terminal = stream.isatty()
+        is_styled = self.is_terminal and os.environ.get("TERM", "") not in _DUMB
+        self.has_styles = is_styled or bool(os.environ.get("FORCE_COLOR"))
+        self._has_colors = self.has_styles and not os.environ.get("NO_COLOR")
+
+    @property
+    def size(self) -> tuple[int, int]:
+        """Columns and lines of the terminal, or the usual ones; COLUMNS and LINES overrule both."""
+        columns, lines = self._terminal_size()
+        return _positive_number("COLUMNS") or columns, _positive_number("LINES") or lines
+
+    @property
+    def width(self) -> int:
+        """Columns of the terminal."""
+        return self.size[0]
+
+    def print(self, text: str | Text = "", *, end: str = "\n", cut: bool = False) -> None:
+        """Print a text; with `cut`, its line ends at the edge of a terminal."""
+        if cut and self.is_terminal:
+            text = (Text(text) if isinstance(text, str) else text).cut(self.width)
+        self.write_codes(f"{self.codes_of(text)}{end}")
+
+    def print_wrapped(self, text: Text, *, indent: int) -> None:
+        """Print a text whose lines a terminal breaks between words, and indents after a break."""
+        for line in text.wrap(self.width, indent=indent) if self.is_terminal else [text]:
+            self.print(line)
+
+    def codes_of(self, text: str | Text) -> str:
+        """Return a text with its styles as a terminal reads them."""
+        if isinstance(text, str):
+            return text.translate(_CONTROLS)
+        return "".join(self._style_text(piece.translate(_CONTROLS), style) for piece, style in text.parts())
+
+    def write_codes(self, codes: str) -> None:
+        """Write as it is, at once."""
+        self._stream.write(codes)
+        self._stream.flush()
+
+    def _style_text(self, text: str, style: str) -> str:
+        codes = [STYLES[word] for word in style.split() if word in STYLES] if self.has_styles else []
+        codes += [COLORS[word] for word in style.split() if word in COLORS] if self._has_colors else []
+        return f"\x1b[{';'.join(map(str, codes))}m{text}\x1b[0m" if codes and text else text
+
+    def _terminal_size(self) -> tuple[int, int]:
+        for stream in (self._stream, sys.__stdin__, sys.__stdout__, sys.__stderr__):
+            try:
+                found = os.get_terminal_size(stream.fileno()) if stream is not None else None
+            except (OSError, ValueError):  # no terminal, or closed
+                continue
+            if found is not None and found.columns and found.lines:
+                return found.columns, found.lines
+        return _USUAL_SIZE
 
 
 def console_for(stream: TextIO) -> Console:
-    """A console that neither wraps nor colours its output unless it is a terminal."""
-    return Console(file=stream, highlight=False, soft_wrap=True, emoji=False, markup=False)
-
-
-def print_findings(console: Console, findings: tuple[Finding, ...], *, label: str, text: str) -> None:
-    """Print every finding with the source line it is about."""
-    lines = text.splitlines()
-    for finding in findings:
-        _print_finding(console, finding, label, lines)
+    """A console for a stream."""
+    return Console(stream)
 
 
 def print_problem(message: str) -> None:
     """Say on standard error why a command could not do its work."""
-    console_for(sys.stderr).print(Text.assemble(("error", "bold red"), f": {message}"))
+    text = Text.assemble(("error", "bold red"), f": {message}")
+    console_for(sys.stderr).print_wrapped(text, indent=_PROBLEM_INDENT)
 
 
 def count_words(count: int, noun: str) -> str:
@@ -42,25 +101,6 @@ def count_words(count: int, noun: str) -> str:
     return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
-def _print_finding(console: Console, finding: Finding, label: str, lines: list[str]) -> None:
-    style = _STYLES[finding.severity]
-    position = finding.position
-    place = f"{label}:{position.line}:{position.column}" if position is not None else label
-    code = Text(str(finding.severity), style=style).append(f" {finding.code}")
-    heading = Text.assemble((place, "bold"), ": ", code, f" {finding.message}")
-    if position is None and finding.path:
-        heading.append(f" (at {finding.path})", style="dim")
-    console.print(heading)
-    if position is not None and 1 <= position.line <= len(lines):
-        _print_line(console, lines[position.line - 1], position.line, position.column, style)
-    if finding.hint:
-        console.print(Text.assemble("  ", ("hint", "cyan"), f": {finding.hint}"))
-
-
-def _print_line(console: Console, line: str, number: int, column: int, style: str) -> None:
-    start = max(0, column - _LINE_CHARACTERS_MAX // 2) if len(line) > _LINE_CHARACTERS_MAX else 0
-    shown = line[start : start + _LINE_CHARACTERS_MAX].replace("\t", " ")
-    gutter = f"  {number} | "
-    console.print(Text.assemble((gutter, "dim"), shown))
-    blank = " " * (len(gutter) - 2) + "| "
-    console.print(Text.assemble((blank, "dim"), " " * (column - 1 - start), ("^", style)))
+def _positive_number(variable: str) -> int | None:
+    text = os.environ.get(variable, "")
+    return int(text) or None if text.isascii() and text.isdigit() else None

@@ -14,10 +14,9 @@ from contextlib import nullcontext
 from dataclasses import dataclass
 from typing import Any, TypeVar
 
-import typer
-
 from penstock.app.event_loop import tuned_collector
 from penstock.base.errors import PenstockError
+from penstock.cli.declaration import Exit
 from penstock.cli.terminal.exits import report_problem
 from penstock.cli.terminal.values import UsageError
 
@@ -43,7 +42,7 @@ def exit_with_async(
         report_problem(error, as_json=as_json)
         code = 2
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)
 
 
 @dataclass(frozen=True, slots=True)

@@ -14,7 +14,7 @@
 
 `EXIT_CODES` is the same list for the documentation. Codes of refusals come from `operations.catalogue.errors`.
 
-Above it: the commands. Below it: `operations.catalogue.errors`.
+Above it: the commands. Below it: `hints`, `operations.catalogue.errors`.
 """
 
 from __future__ import annotations
@@ -24,12 +24,12 @@ import shlex
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Annotated
 
-import typer
-
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue, object_or_empty
 from penstock.base.lazy_import import lazy_import
 from penstock.base.text import clean
+from penstock.cli.declaration import Exit, Option, echo
+from penstock.cli.terminal.hints import command_hint
 from penstock.cli.terminal.values import UsageError
 from penstock.operations.catalogue.errors import mapping_of
 
@@ -51,7 +51,7 @@ __all__ = [
     "report_problem",
 ]
 
-JsonOption = Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")]
+JsonOption = Annotated[bool, Option("--json", help="Print JSON instead of text.")]
 
 STILL_WAITING = 3
 INTERRUPTED = 130
@@ -60,7 +60,7 @@ EXIT_CODES: Mapping[int, str] = {
     1: "A negative result: findings, a breaking difference, a run that failed or was cancelled, a broken audit trail; "
     "or a bug in the server.",
     2: "The command could not be carried out: wrong usage, a file that cannot be read, no such run or database.",
-    STILL_WAITING: "A run still waits or goes on; or the call is held, and somebody has to approve it.",
+    STILL_WAITING: "A run has not ended yet; or the call is held, and somebody has to approve it.",
     4: "Operations: there is no such thing.",
     5: "Operations: the request cannot be accepted as it is.",
     6: "Operations: the thing has moved on (a conflict).",
@@ -71,11 +71,6 @@ EXIT_CODES: Mapping[int, str] = {
 }
 
 _MISTAKES_MAX = 20
-# A server's hint speaks of headers; a user of commands keeps the key elsewhere.
-_KEY_HINT = (
-    "put the key into PENSTOCK_API_KEY, or name a profile that has one (penstock profile add --help); "
-    "an owner makes one with `penstock key create`"
-)
 
 
 def command_text(*parts: str) -> str:
@@ -85,7 +80,7 @@ def command_text(*parts: str) -> str:
 
 def print_json(value: JsonValue) -> None:
     """Print one JSON value for programs."""
-    typer.echo(json.dumps(value, indent=2, ensure_ascii=False))
+    echo(json.dumps(value, indent=2, ensure_ascii=False))
 
 
 def report_problem(error: PenstockError | UsageError, *, as_json: bool) -> None:
@@ -93,8 +88,7 @@ def report_problem(error: PenstockError | UsageError, *, as_json: bool) -> None:
     if isinstance(error, UsageError):
         _problem("USAGE", str(error), None, {}, as_json=as_json)
     else:
-        hint = _KEY_HINT if error.code == "UNAUTHENTICATED" else error.hint
-        _problem(error.code, error.message, hint, error.details, as_json=as_json)
+        _problem(error.code, error.message, command_hint(error), error.details, as_json=as_json)
 
 
 def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, as_json: bool) -> None:
@@ -128,7 +122,7 @@ class CallHeld(Exception):
 
     @classmethod
     def found_in(cls, operation: str, answer: JsonValue) -> CallHeld | None:
-        """Return the held call that an answer tells of, if it tells of one."""
+        """Return the held call that an answer reports, if it reports one."""
         held = answer.get("held") if isinstance(answer, dict) else None
         return cls(operation, answer) if isinstance(answer, dict) and isinstance(held, dict) else None
 
@@ -142,8 +136,8 @@ def report_held(call: CallHeld, *, as_json: bool) -> None:
     draft, until = str(held.get("draft_id")), held.get("expires_at")
     lines = [
         f"{call.operation} is held, and nothing was done yet: draft {draft} waits for an approval until {until}",
-        f"  hint: look at it with `{command_text('draft', 'get', draft)}`; whoever may, approves it with"
-        f" `{command_text('draft', 'approve', draft)}`",
+        f"  hint: look at it with `{command_text('approval', 'get', draft)}`; somebody who may approves it with"
+        f" `{command_text('approval', 'approve', draft)}`",
     ]
     console.print_problem("\n".join(map(clean, lines)))
 
@@ -164,4 +158,4 @@ def exit_with(work: Callable[[], int], *, as_json: bool) -> None:
     except KeyboardInterrupt:
         code = INTERRUPTED
     if code:
-        raise typer.Exit(code)
+        raise Exit(code)

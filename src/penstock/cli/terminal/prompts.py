@@ -1,9 +1,9 @@
 """Ask a person for an answer, field by field, by the JSON Schema of a question.
 
-What somebody approves or declines is answered with either word, and has no default. Booleans are y or n, choices are
-numbers (with commas where several may be chosen), texts and numbers are typed as they are, and everything else is JSON.
-Every field is checked when it is typed, and the whole answer at the end; a value that does not fit is explained and
-asked for again.
+To approve or decline, you type either word; there is no default. You answer a boolean with y or n, and a choice with
+its number (with commas, if you may choose several). You type texts and numbers as they are, and everything else as
+JSON. The prompt checks each field when you enter it, and the whole answer at the end. If a value does not fit, it says
+why and asks again.
 
 Above it: the commands that answer questions. Below it: `definitions.schemas`. Reading and printing are passed in, so
 that a test can hold the conversation.

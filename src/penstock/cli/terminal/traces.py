@@ -1,13 +1,12 @@
-"""Lines of a history for people, as `penstock simulate`, `run` and `runs history` print them.
+"""Lines of a history for people, as `penstock workflow simulate`, `run` and `runs history` print them.
 
 Above it: those commands. Below it: `runtime.simulation` chooses the words of a line; this is how it looks.
 """
 
 from __future__ import annotations
 
-from rich.text import Text
-
 from penstock.base.text import clean
+from penstock.cli.terminal.styled_text import Text
 from penstock.definitions.durations import format_duration
 from penstock.runtime.simulation.tracing import TraceLine
 

@@ -1,4 +1,4 @@
-"""`penstock top`: live runs, queues, rates and questions, with the keys of the console.
+"""`penstock runs top`: live runs, queues, rates and questions, with the keys of the console.
 
 Above it: `main`. Below it: `snapshot`, `screen`, `keys`.
 """
@@ -10,14 +10,13 @@ import time
 from typing import Annotated
 
 import msgspec
-import typer
-from rich.live import Live
 
 from penstock.base.errors import PenstockError
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Option
 from penstock.cli.runs.client import RunClient, RunOptions, exit_with_runs
 from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.exits import print_json
+from penstock.cli.terminal.live_region import LiveRegion
 from penstock.cli.top.keys import read_key, single_keys
 from penstock.cli.top.screen import PLACES, View, rates, rendered
 from penstock.cli.top.snapshot import take_snapshot
@@ -29,21 +28,20 @@ _ERASE = ("\x7f", "\b")
 _SEARCH_CHARACTERS_MAX = 100
 
 
-@expand_option_groups
 def top_command(
     *,
     interval: Annotated[
-        float, typer.Option("--interval", metavar="SECONDS", min=0.2, max=60, help="How often to look.")
+        float, Option("--interval", metavar="SECONDS", min=0.2, max=60, help="How often to look.")
     ] = 2.0,
     text: Annotated[
-        str | None, typer.Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
+        str | None, Option("--text", metavar="TEXT", help="Only runs with these words in id, workflow or labels.")
     ] = None,
     options: RunOptions,
 ) -> None:
     """Show live runs, queues, rates and questions, until you press q.
 
-    The keys are those of the console: ? shows them, / searches, g and a letter go to a place, j and k move. For the
-    row that is selected, the command that goes on with it is shown. With --json, one snapshot is printed: runs that
+    The keys are those of the console: ? shows them, / searches, g and a letter go to a place, j and k move. The
+    line `next:` has the command for the selected row. With --json, one snapshot is printed: runs that
     have not ended (at most 200), how many have each status, the newest failures, calls that wait for approval, and
     counters.
     """
@@ -72,10 +70,10 @@ class _Top:
         """Show and look until the user leaves."""
         console = console_for(sys.stdout)
         due = time.monotonic() + self._interval
-        with Live(console=console, screen=True, auto_refresh=False) as live:
+        with LiveRegion(console, own_screen=True) as region:
             while True:
                 self._view.columns, self._view.lines = console.size
-                live.update(rendered(self._view, self._shown, self._per_second), refresh=True)
+                region.draw(rendered(self._view, self._shown, self._per_second))
                 key = read_key(max(due - time.monotonic(), 0))
                 if key == "q" and not self._view.typing and not self._view.help:
                     return 0

@@ -1,6 +1,6 @@
 """The keyboard of a terminal, read key by key, and the terminal put back as it was.
 
-Above it: `command`. Below it: `termios`. On a system without it, `penstock top` takes `--json` only.
+Above it: `command`. Below it: `termios`. On a system without it, `penstock runs top` takes `--json` only.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _SEQUENCE_SECONDS = 0.05
 def single_keys() -> Iterator[None]:
     """Read keys without waiting for Return, until the block ends."""
     if not HAS_TERMIOS or not sys.stdin.isatty():
-        raise UsageError("penstock top needs a terminal; --json prints one snapshot")
+        raise UsageError("penstock runs top needs a terminal; --json prints one snapshot")
     before = termios.tcgetattr(sys.stdin)
     try:
         tty.setcbreak(sys.stdin)

@@ -1,8 +1,8 @@
-"""What `penstock top` looks like.
+"""What `penstock runs top` looks like.
 
 Texts come from runs and are not trusted: control characters never reach the terminal.
 
-Above it: `command`. Below it: rich.
+Above it: `command`. Below it: `terminal.tables`.
 """
 
 from __future__ import annotations
@@ -11,15 +11,14 @@ from collections import Counter
 from dataclasses import dataclass, field
 from typing import Final
 
-from rich.console import Group, RenderableType
-from rich.table import Table
-from rich.text import Text
-
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
 from penstock.cli.run.rendering import duration_text
 from penstock.cli.runs.reports import status_style
+from penstock.cli.terminal.cells import cell_count
 from penstock.cli.terminal.exits import command_text
+from penstock.cli.terminal.styled_text import Text
+from penstock.cli.terminal.tables import GAP_CELLS, Column, table_lines
 from penstock.cli.top.snapshot import NEEDS_PEOPLE, Snapshot
 from penstock.definitions.durations import parse_instant_ms
 
@@ -38,6 +37,14 @@ KEYS: Final = (
 )
 _FRAME_LINES: Final = 11
 _FEW: Final = 6
+# In a narrow window, ids and names give way: what is selected, and how it stands, are still seen.
+_COLUMNS: Final = (
+    Column("", least=1),
+    Column("id", least=8, grows=True),
+    Column("what", least=8, grows=True),
+    Column("status", least=17),
+    Column("since", least=6),
+)
 # Arguments of a call that waits which name what it is about, the likeliest first.
 _SUBJECTS: Final = ("workflow_id", "agent_id", "graph_id", "tool_id", "name", "id")
 
@@ -93,28 +100,28 @@ def _own_runs(shown: Snapshot) -> list[JsonObject]:
     return [run for run in shown.runs.items if run["execution_id"] not in held]
 
 
-def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> RenderableType:
-    """Return the screen."""
+def rendered(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> list[Text]:
+    """Return the lines of the screen."""
     if view.help:
-        return _help()
+        return _help(view.columns)
     rows = rows_of(view, shown)
     view.selected = min(max(view.selected, 0), max(len(rows) - 1, 0))
     room = max(view.lines - _FRAME_LINES, 3)
     first = max(0, view.selected - room + 1)
-    return Group(
+    return [
         _head(view),
-        _rates(view, shown, per_second),
-        _queues(view, shown),
-        Text(""),
-        _table(view, shown, rows, first, room),
-        Text(""),
-        _advice(view, rows),
-        _foot(view),
-    )
+        *_rates(view, shown, per_second),
+        *_queues(view, shown).wrap(view.columns),
+        Text(),
+        *_table(view, shown, rows[first : first + room], first),
+        Text(),
+        *_advice(view, rows).wrap(view.columns),
+        *_foot(view).wrap(view.columns),
+    ]
 
 
 def _head(view: View) -> Text:
-    text = Text.assemble(("penstock top", "bold"), f"  {view.place}")
+    text = Text.assemble(("penstock runs top", "bold"), f"  {view.place}")
     if view.search:
         text.append(f"  /{clean(view.search)}", "cyan")
     if view.problem is not None:
@@ -122,21 +129,21 @@ def _head(view: View) -> Text:
     return text
 
 
-def _rates(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> Text:
-    """Return what is counted each second, as much as fits into the line."""
+def _rates(view: View, shown: Snapshot, per_second: dict[str, float] | None) -> list[Text]:
+    """Return what is counted each second, as much as fits into a line."""
     if view.problem is not None:
         said = f"{clean(view.problem)}; what is below is from before"
-        return Text(said, style="red", no_wrap=False, overflow="fold")
+        return Text(said, style="red").wrap(view.columns)
     if per_second is None:
         known = "rates follow" if shown.counters is not None else "rates: only a server counts, with system:read"
-        return Text(known, style="dim")
+        return Text(known, style="dim").wrap(view.columns)
     told = ""
     for name, value in per_second.items():
         item = f"{name.replace('_', ' ')} {value:.1f}/s"
-        if told and len(told) + len(item) + 2 > view.columns:
+        if told and cell_count(told) + cell_count(item) + GAP_CELLS > view.columns:
             break
         told += f"  {item}" if told else item
-    return Text(told, no_wrap=True, overflow="ellipsis")
+    return [Text(told)]
 
 
 def _queues(view: View, shown: Snapshot) -> Text:
@@ -157,34 +164,27 @@ def _queues(view: View, shown: Snapshot) -> Text:
     return text
 
 
-def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], first: int, room: int) -> RenderableType:
+def _table(view: View, shown: Snapshot, rows: list[tuple[str, JsonObject]], first: int) -> list[Text]:
     if not rows:
-        return Text(_nothing(view, shown), style="dim")
-    table = Table(box=None, pad_edge=False, expand=True, header_style="dim")
-    # In a narrow window, ids and names give way: what is selected, and how it stands, are still seen.
-    for heading, least, ratio in (
-        ("", 1, None),
-        ("id", 8, 1),
-        ("what", 8, 1),
-        ("status", 16, None),
-        ("since", 6, None),
-    ):
-        table.add_column(heading, no_wrap=True, overflow="ellipsis", min_width=least, ratio=ratio)
-    for number, (kind, item) in enumerate(rows[first : first + room], first):
-        chosen = number == view.selected
-        mark = ">" if chosen else " "
+        return Text(_nothing(view, shown), style="dim").wrap(view.columns)
+    lines = []
+    for number, (kind, item) in enumerate(rows, first):
         status = clean(str(item["status"] if kind == "run" else _stands(item)))
         name = item["execution_id"] if kind == "run" else item["id"]
         what = item["workflow_id"] if kind == "run" else _asks(item)
-        table.add_row(
-            mark,
-            clean(str(name)),
-            clean(str(what)),
-            Text(status.replace("_", " "), style=status_style(status)),
-            _since(item.get("created_at"), shown.at_ms),
-            style="reverse" if chosen else "",
+        lines.append(
+            (
+                Text(">" if number == view.selected else " "),
+                Text(clean(str(name))),
+                Text(clean(str(what))),
+                Text(status.replace("_", " "), style=status_style(status)),
+                Text(_since(item.get("created_at"), shown.at_ms)),
+            )
         )
-    return table
+    heading, *drawn = table_lines(_COLUMNS, lines, view.columns, heading_style="dim")
+    chosen = view.selected - first
+    drawn[chosen] = Text(style="reverse").append(drawn[chosen])
+    return [heading, *drawn]
 
 
 def _stands(waiting: JsonObject) -> str:
@@ -227,14 +227,14 @@ def _advice(view: View, rows: list[tuple[str, JsonObject]]) -> Text:
         return Text("")
     kind, item = rows[view.selected]
     if kind == "call":
-        command = command_text("draft", "get", str(item["id"]), *view.where)
+        command = command_text("approval", "get", str(item["id"]), *view.where)
     elif kind == "question":
         verb = "answer" if item["decidable"] else "show"
         command = command_text("runs", verb, str(item["id"]), *view.where)
     else:
         verb = "answer" if item["status"] in NEEDS_PEOPLE else "show"
         command = command_text("runs", verb, str(item["execution_id"]), *view.where)
-    return Text.assemble(("next: ", "cyan"), clean(command), no_wrap=False, overflow="fold")
+    return Text.assemble(("next: ", "cyan"), clean(command))
 
 
 def _foot(view: View) -> Text:
@@ -243,8 +243,7 @@ def _foot(view: View) -> Text:
     return Text("? keys  / search  g h home  g r runs  g a approvals  q leave", style="dim")
 
 
-def _help() -> RenderableType:
-    table = Table(box=None, show_header=False)
-    for key, words in KEYS:
-        table.add_row(Text(key, style="bold"), words)
-    return Group(Text("Keys", style="bold"), Text(""), table, Text(""), Text("any key goes back", style="dim"))
+def _help(columns: int) -> list[Text]:
+    keys = [(Text(key, style="bold"), Text(words)) for key, words in KEYS]
+    table = table_lines((Column(), Column()), keys, columns, heading_style=None)
+    return [Text("Keys", style="bold"), Text(), *table, Text(), Text("any key goes back", style="dim")]

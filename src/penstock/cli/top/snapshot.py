@@ -1,7 +1,7 @@
-"""What `penstock top` shows, at one moment: live runs, queues, what waits for a decision, failures and counters.
+"""What `penstock runs top` shows, at one moment: live runs, queues, what waits for a decision, failures and counters.
 
-Everything is asked from operations, as whoever the command is. A part that is not for them says so, and the others are
-shown all the same. Lists are bounded: what does not fit is said to be more, and not counted.
+Everything is asked from operations, as the caller of the command. A part that the caller may not see says so, and the
+others are still shown. Lists are bounded: what does not fit is said to be more, and not counted.
 
 Above it: `command`. Below it: the operations of the target.
 """
@@ -46,7 +46,7 @@ _COUNTERS: Final = {
 
 
 class Part(msgspec.Struct, frozen=True, kw_only=True):
-    """A list, as far as it is shown; `refused` says why there is none."""
+    """A list, as far as it is shown; `refused` says why it is missing."""
 
     items: list[JsonObject] = []
     more: bool = False

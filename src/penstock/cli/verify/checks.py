@@ -66,7 +66,7 @@ class Check:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckResult:
-    """What became of a check."""
+    """The outcome of a check."""
 
     check: Check
     status: Status

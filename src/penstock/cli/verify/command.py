@@ -1,4 +1,4 @@
-"""`penstock verify`: check from outside how a server governs agents.
+"""`penstock server verify`: check from outside how a server governs agents.
 
 Exit codes: 0 when no check failed, 1 when one did, 2 when the kit could not be run.
 """
@@ -11,9 +11,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
-import typer
-
-from penstock.cli.option_groups import expand_option_groups
+from penstock.cli.declaration import Option, echo
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
 from penstock.cli.terminal.values import UsageError
 from penstock.cli.verify.checks import Check, CheckResult
@@ -33,26 +31,24 @@ _RUNNER_PREFIXES = ("PENSTOCK_VERIFY_", "OPENPORT_", "OPENMCP_")
 class VerifyOptions:
     """Which server, and which checks."""
 
-    url: Annotated[str | None, typer.Option("--url", help="The server; without one, a fresh server is checked.")] = None
-    key: Annotated[str | None, typer.Option("--key", help="A token of the agent plane, with every scope.")] = None
+    url: Annotated[str | None, Option("--url", help="The server; without one, a fresh server is checked.")] = None
+    key: Annotated[str | None, Option("--key", help="A token of the agent plane, with every scope.")] = None
     admin_key: Annotated[
-        str | None, typer.Option("--admin-key", help="A key of the admin plane, to make the keys that are tested with.")
+        str | None, Option("--admin-key", help="A key of the admin plane, to make the keys that are tested with.")
     ] = None
     approver_key: Annotated[
         str | None,
-        typer.Option("--approver-key", help="A key of somebody else, who approves; the admin key without one."),
+        Option("--approver-key", help="A key of somebody else, who approves; the admin key without one."),
     ] = None
     admin_header: Annotated[
         list[str] | None,
-        typer.Option("--admin-header", metavar="NAME:VALUE", help="A header of the admin plane; repeatable."),
+        Option("--admin-header", metavar="NAME:VALUE", help="A header of the admin plane; repeatable."),
     ] = None
-    mcp_path: Annotated[str, typer.Option("--mcp-path", help="Where the server speaks MCP.")] = "/mcp"
-    profile: Annotated[str, typer.Option("--profile", help=f"Which profiles, with commas: {', '.join(PROFILES)}.")] = (
+    mcp_path: Annotated[str, Option("--mcp-path", help="Where the server speaks MCP.")] = "/mcp"
+    profile: Annotated[str, Option("--profile", help=f"Which profiles, with commas: {', '.join(PROFILES)}.")] = (
         ",".join(PROFILES)
     )
-    check: Annotated[list[str] | None, typer.Option("--check", metavar="ID", help="Only this check; repeatable.")] = (
-        None
-    )
+    check: Annotated[list[str] | None, Option("--check", metavar="ID", help="Only this check; repeatable.")] = None
 
     def target(self) -> Target | None:
         """Return the server to check; None for a fresh one."""
@@ -75,14 +71,13 @@ class VerifyOptions:
         )
 
 
-@expand_option_groups
 def verify_command(
     *,
     options: VerifyOptions,
-    listing: Annotated[bool, typer.Option("--list", help="List the checks instead of running them.")] = False,
+    listing: Annotated[bool, Option("--list", help="List the checks instead of running them.")] = False,
     as_json: JsonOption = False,
 ) -> None:
-    """Check from outside how a server governs agents: its agent profile over HTTP, and MCP.
+    """Check from outside how a server governs agents, over HTTP and MCP.
 
     The kit knows a server only by its address and its keys, so that anybody can check any server with it. It makes
     apps, keys, drafts and transactions in the demo ledger; do not point it at data that matters. A check that cannot be
@@ -99,14 +94,14 @@ def verify_command(
         if as_json:
             print_json(report_json(results))
         else:
-            typer.echo("\n".join(summary_lines(results)))
+            echo("\n".join(summary_lines(results)))
         return 0 if report_json(results)["ok"] else 1
 
     exit_with(work, as_json=as_json)
 
 
 def chosen_checks(profiles: str, ids: Sequence[str]) -> list[Check]:
-    """Return the checks of some profiles, or those with some ids; raise `UsageError` for names that there are not."""
+    """Return the checks of some profiles, or those with some ids; raise `UsageError` for unknown names."""
     names = [name.strip() for name in profiles.split(",") if name.strip()]
     unknown = [name for name in names if name not in PROFILES]
     if unknown or not names:
@@ -119,7 +114,7 @@ def chosen_checks(profiles: str, ids: Sequence[str]) -> list[Check]:
     known = {check.id for check in found}
     missing = [check_id for check_id in ids if check_id not in known]
     if missing:
-        raise UsageError(f"there is no check {', '.join(missing)}: see `penstock verify --list`")
+        raise UsageError(f"there is no check {', '.join(missing)}: see `penstock server verify --list`")
     return [check for check in found if check.id in set(ids)]
 
 
@@ -137,13 +132,13 @@ def _header(text: str) -> tuple[str, str]:
 def _results(target: Target | None, checks: Sequence[Check], *, as_json: bool) -> list[CheckResult]:
     def done(result: CheckResult) -> None:
         if not as_json and result.status == "failed":
-            typer.echo(f"✗ {result.check.id}", err=True)
+            echo(f"✗ {result.check.id}", err=True)
 
     if target is not None:
         return asyncio.run(run_checks(target, checks, done=done))
     with fresh_server() as fresh:
         if not as_json:
-            typer.echo(f"a fresh server at {fresh.url}, preset strict, with the demo ledger", err=True)
+            echo(f"a fresh server at {fresh.url}, preset strict, with the demo ledger", err=True)
         return asyncio.run(run_checks(fresh, checks, done=done))
 
 
@@ -152,4 +147,4 @@ def _print_checks(checks: Sequence[Check], *, as_json: bool) -> None:
         print_json([{"id": check.id, "requirement": check.requirement, "why": check.why} for check in checks])
         return
     for check in checks:
-        typer.echo(f"{check.id}  {check.requirement}")
+        echo(f"{check.id}  {check.requirement}")

@@ -34,13 +34,13 @@ class Credentials:
     _parts: set[str] = field(default_factory=set)
 
     def add(self, credential: str) -> None:
-        """Remember a credential; a short text is none."""
+        """Remember a credential; a short text does not count."""
         if credential not in self.known:
             self.known.add(credential)
             self._parts.update(_parts_of(_secret_of(credential)))
 
     def part_in(self, answer: str, request: str) -> str | None:
-        """Return a part of a credential that an answer shows and its request did not name; None if there is none."""
+        """Return a part of a credential that an answer shows and its request did not name; None without one."""
         found = next(self._found_in(answer), None)
         return None if found is None or found in set(self._found_in(request)) else found
 

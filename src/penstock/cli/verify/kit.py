@@ -200,10 +200,10 @@ class Kit:
         return await self.once("governance", ask)
 
     async def need_separate_duties(self) -> None:
-        """Leave the check out on a server whose operator lets whoever made a key approve for it."""
+        """Leave the check out on a server whose operator lets the maker of a key approve for it."""
         if (await self.governance()).get("separate_duties") is False:
             raise NotApplicable(
-                "the server's settings let whoever made a key approve for it; set `governance.approvals.separate`"
+                "the server's settings let the maker of a key approve for it; set `governance.approvals.separate`"
             )
 
     async def need_held_calls(self) -> None:
@@ -306,7 +306,7 @@ class Kit:
         return created_id(executed(await app.act("transaction.create", payload, execute=True)))
 
     async def change(self, transaction_id: str) -> None:
-        """Change a transaction behind the back of whoever looked at it."""
+        """Change a transaction behind the back of the person who looked at it."""
         app = await self.shared_app()
         payload = {"transactionId": transaction_id, "title": f"changed {token_hex(8)}"}
         executed(await app.act("transaction.update", payload, execute=True))

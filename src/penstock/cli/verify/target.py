@@ -63,7 +63,7 @@ class Target:
     admin_key: str | None = None
     """A key that may make apps, keys and approvals on the admin plane."""
     approver_key: str | None = None
-    """A key of somebody who decides about drafts, if that is somebody else than whoever makes the keys."""
+    """A key of somebody who decides about drafts, if that is somebody else than the maker of the keys."""
     admin_headers: Mapping[str, str] = field(default_factory=dict)
     """Further headers of the admin plane, for servers that authenticate it in another way."""
     agent_path: str = "/api/agent/v1"
@@ -93,7 +93,7 @@ class Answer:
 
     @property
     def data(self) -> Json:
-        """The data of a success; empty if there is none."""
+        """The data of a success; empty without any."""
         found = self.body.get("data")
         return found if isinstance(found, dict) else {}
 
@@ -147,7 +147,7 @@ def expect_refused(answer: Answer, *statuses: int, codes: tuple[str, ...] = ()) 
 
 
 def _told_to_wait(answer: Answer) -> float | None:
-    """Return how many seconds a caller is told to wait; None if it is served."""
+    """Return how many seconds a caller has to wait; None if it is served."""
     if answer.status == _TOO_MANY or (answer.status == _BUSY and "retry-after" in answer.headers):
         wait = answer.headers.get("retry-after", "")
         return float(wait) if wait.isdecimal() else 1.0

@@ -1,6 +1,6 @@
-"""Executions: the generated operations, plus starting an execution, waiting for its end, and both at once.
+"""Runs: the generated operations, plus starting a run, waiting for its end, and both at once.
 
-Above it: `resources`. Below it: the generated operations on executions.
+Above it: `resources`. Below it: the generated operations on runs.
 
 Made by `scripts/docs` from `asynchronous/executions.py`.
 """
@@ -19,7 +19,7 @@ __all__ = ["Executions"]
 
 
 class Executions(GeneratedExecutions):
-    """Operations on executions."""
+    """Operations on runs."""
 
     def start(  # noqa: PLR0913  # what there is to say about a new execution
         self,
@@ -44,9 +44,9 @@ class Executions(GeneratedExecutions):
         return self._caller.invoke("workflow.execute", arguments, ExecutionHandle, idempotency_key=idempotency_key)
 
     def wait_for_end(self, execution_id: str, *, timeout_seconds: float | None = None) -> ExecutionView:
-        """Wait until an execution has ended and return it; `CallTimedOut` if that takes longer than allowed.
+        """Wait until a run has ended and return it; `CallTimedOut` if that takes longer than allowed.
 
-        Unlike `wait`, it does not return when the execution asks a question. If an execution continues as a new one, it
+        Unlike `wait`, it does not return when the run asks a question. If a run continues as a new one, it
         waits for the last of them.
         """
         deadline = None if timeout_seconds is None else time.monotonic() + timeout_seconds

@@ -1,7 +1,7 @@
-"""Approvals: calls and questions that wait for somebody, each with what is asked, by whom, and until when.
+"""Approvals: calls and questions that wait for a decision, each with its subject, its requester and its deadline.
 
-There is no way to approve several at once. An approval names the digest that the page showed, so what is approved is
-what was seen. What was decided, by whom, and what it led to is told on the page of the call.
+Calls are approved one at a time. An approval names the digest that the page showed, so exactly what was shown is
+approved. The page of the call shows the decision, who made it, and its outcome.
 """
 
 from __future__ import annotations
@@ -35,18 +35,18 @@ _MEMBERS_LISTED = 3
 _VALUES = ("arguments", "state_witness", "result", "impact")
 # Why a call waits, for people.
 _REASONS = {
-    "policy": "a rule of this server wants it approved",
-    "draft": "it is set up so that it always waits for approval",
-    "confirm": "it is set up so that agents have it confirmed",
-    "risk": "it could do harm, and an agent asked for it",
-    "agent_write": "an agent would change something by it",
-    "authorship": "it would store something that takes effect later, and a person has to accept that",
-    "requested": "whoever asked for it wants somebody to look first",
+    "policy": "a policy of this server requires approval",
+    "draft": "its definition always requires approval",
+    "confirm": "its definition requires confirmation when agents call it",
+    "risk": "it is risky, and an agent asked for it",
+    "agent_write": "an agent would change something with it",
+    "authorship": "it would store something that takes effect later, which a person must accept",
+    "requested": "the requester asked for a review",
 }
 _CHANGED = {
-    "state": "What it would change is not as it was when it was asked for.",
-    "version": "What it would call has another version now.",
-    "policies": "The policies are others than when it was asked for.",
+    "state": "What it would change has changed since the request.",
+    "version": "The workflow or tool that it would call has a new version.",
+    "policies": "The policies have changed since the request.",
 }
 
 
@@ -54,7 +54,7 @@ async def queue(visit: Visit) -> Shown:
     """Show what waits for the visitor, all that waits, or what was decided."""
     tab = visit.query.text("status") or "mine"
     if tab not in _TABS:
-        raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is no choice here", f"one of: {', '.join(_TABS)}")
+        raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is not one of the choices", f"one of: {', '.join(_TABS)}")
     given: dict[str, Any] = {"section": "approvals", "tabs": _TABS, "status": tab, "now": visit.now.isoformat()}
     cursor = visit.query.text("cursor") or None
     if tab == "ended":
@@ -153,7 +153,7 @@ def _decision_of(vote: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _reviewed(visit: Visit, shown: dict[str, Any]) -> dict[str, Any]:
-    """Return how a draft stands against what is true now; it may have been decided a moment ago."""
+    """Compare a draft with the current state; it may have been decided a moment ago."""
     if shown["status"] != "waiting":
         return {}
     try:
@@ -181,7 +181,7 @@ def _member(value: object, name: str) -> object:
 
 
 def _quorum(shown: dict[str, Any]) -> tuple[int, int] | None:
-    """Return how many have agreed in this step, and how many have to."""
+    """Return how many people have approved in this step, and how many must."""
     question = shown["question"]
     if question is None or not isinstance(question["approvers"], dict):
         return None

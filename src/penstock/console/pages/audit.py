@@ -1,7 +1,7 @@
 """The audit log: search, one record with its proof, verification of the whole trail, and export.
 
-Lists go on by the number of the last record, so a long log is as fast as a short one. A trail is verified page by page,
-in threads, by `audit.verify`: the server goes on meanwhile.
+Lists continue from the number of the last record, so a long log is as fast as a short one. `audit.verify` verifies a
+trail page by page, in threads, without blocking the server.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ _REASONS = {
     "altered": "a record was altered",
     "missing": "records are missing",
     "rolled_back": "the trail ends before the record that you kept",
-    "head_missing": "the end of the trail is not sealed any more",
+    "head_missing": "the end of the trail is no longer sealed",
     "head_altered": "the seal of the end of the trail was altered",
     "beginning_missing": "the beginning of the trail is missing",
     "end_missing": "the end of the trail is missing",
@@ -87,13 +87,13 @@ async def _record(visit: Visit, seq: str) -> dict[str, Any]:
     found: dict[str, Any] | None = page["items"][0] if page["items"] else None
     if found is None or found["seq"] != number:
         message = f"there is no audit record {number}"
-        raise NotFound("AUDIT_RECORD_NOT_FOUND", message, "retention may have removed it; look at the list")
+        raise NotFound("AUDIT_RECORD_NOT_FOUND", message, "retention may have removed it; go back to the list")
     return found
 
 
 def _number(text: str) -> int:
     if not (text.isascii() and text.isdecimal() and 0 < len(text) <= len(str(2**53))):
-        raise NotFound("AUDIT_RECORD_NOT_FOUND", "there is no such audit record", "look at the list")
+        raise NotFound("AUDIT_RECORD_NOT_FOUND", "there is no such audit record", "go back to the list")
     return int(text)
 
 
@@ -139,7 +139,7 @@ async def export(visit: Visit) -> Shown:
     """Show a part of the trail that can be taken elsewhere, or give it as a file of JSON lines."""
     after, form = visit.query.text("after_seq"), visit.query.text("format") or _FORMS[0]
     if form not in _FORMS:
-        raise Rejected("FORMAT_UNKNOWN", f"{form[:40]} is no choice here", f"one of: {', '.join(_FORMS)}")
+        raise Rejected("FORMAT_UNKNOWN", f"{form[:40]} is not one of the choices", f"one of: {', '.join(_FORMS)}")
     first = _number(after) if after and after != "0" else 0
     file = bool(visit.query.text("file"))
     wanted = form if file else _FORMS[0]

@@ -1,6 +1,6 @@
 """What was decided, in the words of pages: by whom, and what it led to. It comes from the store, not from an address.
 
-A page says what happened to a call or a run in its heading: a run that was declined and completed is not shown as a
+The heading of a page says what happened to a call or a run. A run that completed after a decline does not look like a
 success.
 
 Above it: the pages of runs and approvals. Below it: `rendering`, `visits`.
@@ -28,22 +28,22 @@ _VERBS = {"approved": "approved", "declined": "declined", "answered": "answered"
 
 WHY_NOT = {
     "scope": "You cannot decide this: your key or account lacks the scope for it. Ask the person who gave it to you.",
-    "person": "You cannot decide this: only people decide.",
-    "others": "You are not among those who decide about it.",
-    "requester": "You asked for this yourself: somebody else decides.",
-    "voted": "You have agreed already. It waits for somebody else.",
+    "person": "You cannot decide this: only people can.",
+    "others": "You are not one of its approvers.",
+    "requester": "You cannot decide this: it is your own request.",
+    "voted": "You have already approved this. It waits for another person.",
 }
-"""Why the visitor cannot decide about something that waits."""
+"""Why the visitor cannot decide about a waiting call."""
 
 _OUTCOMES = {
-    "approved": "The call is being made now.",
+    "approved": "The call is in progress.",
     "executed": "The call was made.",
     "rejected": "The call was not made.",
-    "canceled": "The call was withdrawn before anybody decided, and was not made.",
+    "canceled": "The call was withdrawn before a decision, and was not made.",
     "expired": "Nobody decided in time. The call was not made.",
-    "drifted": "What it would do had changed by then. The call was not made; it has to be asked for again.",
+    "drifted": "What it would do had changed by then. The call was not made; it must be requested again.",
     "failed": "The call could not be made.",
-    "ambiguous": "Nobody knows whether the call was made. A person has to find out, and settle it.",
+    "ambiguous": "It is unknown whether the call was made. A person must find out and settle it.",
 }
 
 
@@ -61,7 +61,7 @@ class Headline(NamedTuple):
 def run_headline(
     decisions: Sequence[Mapping[str, Any]], status: str, *, named: bool = True, held: bool = False
 ) -> Headline:
-    """Return what the heading of a run says: the last decision, and how the run stands.
+    """Return the heading of a run: the last decision and the status of the run.
 
     `named` says by whom. A run that only holds a call (`held`) fails if the call is not made.
     """
@@ -76,7 +76,7 @@ def run_headline(
 
 
 def draft_headline(decisions: Sequence[Mapping[str, Any]], status: str) -> Headline:
-    """Return what the heading of a held call says: who decided it, and what came of it."""
+    """Return what the heading of a held call says: who decided it, and the outcome."""
     final = next((item for item in reversed(decisions) if item["final"]), None)
     if final is None or status in ("waiting", "expired", "canceled"):
         return Headline(status_words(status), tone_of(status))
@@ -111,7 +111,7 @@ def told_decisions(visit: Visit, decisions: Sequence[Mapping[str, Any]]) -> list
 
 
 async def outcome_of_draft(visit: Visit, shown: Mapping[str, Any]) -> dict[str, Any] | None:
-    """Return what a held call led to: a sentence, the run that it started, and what came of that."""
+    """Return what a held call led to: a sentence, the run that it started, and the outcome of that run."""
     words = _OUTCOMES.get(shown["status"])
     if words is None:
         return None
@@ -141,7 +141,7 @@ async def _run_as_it_is(visit: Visit, run_id: str | None) -> dict[str, Any] | No
 
 
 def members_of(value: object) -> list[tuple[str, str]] | None:
-    """Return an object as names and values, for those who do not read JSON; None if there are too many."""
+    """Return an object as names and values, for readers who do not know JSON; None if it has too many."""
     if not isinstance(value, dict):
         return [] if value in (None, "") else [("", short_value(value))]
     found: list[tuple[str, str]] = []

@@ -1,6 +1,6 @@
 """Home: what needs somebody, what runs, what failed, and how the last hour went; and first steps on a new server.
 
-A list that the visitor may not read is said to be closed, not shown as empty.
+A list that the visitor may not read says so, instead of looking empty.
 
 Above it: `pages`. Below it: `reading`.
 """

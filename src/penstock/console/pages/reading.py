@@ -1,4 +1,4 @@
-"""Reads for a part of a page: what the visitor may not read is said to be closed, and the rest of the page is shown.
+"""Reads a part of a page. A part that the visitor may not read says so, and the rest of the page is shown.
 
 Above it: the pages. Below it: `visits`.
 """
@@ -36,7 +36,7 @@ _KEY = re.compile(r"key:([A-Za-z0-9_-]{1,40})", re.ASCII)
 
 
 class Part(NamedTuple):
-    """A part of a page: a value, or why there is none."""
+    """A part of a page: a value, or why it has no value."""
 
     value: Any = None
     closed: str | None = None
@@ -67,7 +67,7 @@ async def key_names(visit: Visit, principals: Iterable[str | None]) -> dict[str,
     """Return the names of the principals that are keys, with one call; none if the visitor may not read keys."""
     matches = (_KEY.fullmatch(principal or "") for principal in principals)
     ids = sorted({found[1] for found in matches if found is not None})[: limits.KEYS_NAMED_MAX]
-    # Not asked in vain: a refusal would be on record, though nobody meant to read keys.
+    # Check the permission first, so that no refused read is recorded in the audit log.
     if not ids or not scope_allows(visit.principal.scopes, "key:read"):
         return {}
     found = await part(visit, "key.list", id=ids, limit=len(ids))
@@ -103,7 +103,7 @@ def address(*segments: str) -> str:
 
 
 def held(answer: dict[str, Any]) -> Redirect | None:
-    """Return the way to the call that waits for approval, if that is what became of it."""
+    """Return the way to the call that waits for approval, if the call was held."""
     found = answer.get("held")
     return Redirect(address("approvals", found["draft_id"])) if found else None
 
@@ -118,7 +118,7 @@ def chosen(form: Fields, actions: dict[str, str], name: str = "action") -> str:
 
 def no_such_button() -> Rejected:
     """Return the refusal of a form that no button of the page sends."""
-    return Rejected("ACTION_UNKNOWN", "the page has no such button", "open the page again")
+    return Rejected("ACTION_UNKNOWN", "this page has no such button", "open the page again")
 
 
 def json_object(text: str, name: str) -> dict[str, Any]:

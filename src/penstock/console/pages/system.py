@@ -10,7 +10,7 @@ from penstock.console.visits import Page, Redirect, Shown, Visit
 __all__ = ["system"]
 
 _TENANT = "tenant"
-_NOT_YOURS = "a backup has everything of every tenant, so it is for the operator of the server"
+_NOT_YOURS = "a backup contains the data of every tenant, so only the operator of the server may make one"
 _ACTIONS = {"backup": "backup.create"}
 
 
@@ -35,7 +35,7 @@ async def system(visit: Visit) -> Shown:
         "quota": quota,
         "metrics": metrics,
         "figures": figures,
-        # Others are not asked to be refused: that would be on record each time somebody looks at this page.
+        # For others, skip the call: the refusal would be recorded each time they open this page.
         "backups": await part(visit, "backup.list") if visit.principal.is_operator else Part(closed=_NOT_YOURS),
         "mistake": mistake,
     }

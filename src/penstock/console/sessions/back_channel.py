@@ -21,14 +21,11 @@ from penstock.asgi.forms import read_form
 from penstock.asgi.refusals import note_refusal
 from penstock.base import limits
 from penstock.base.errors import Denied, LimitExceeded, NotFound, PenstockError, Rejected, Unavailable
-from penstock.base.ids import DEFAULT_TENANT
 from penstock.console.sessions.changes import SessionChanges
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.sign_ins import SignInLimits
 from penstock.operations.gate.tokens.browser_sign_ins import EndedSignIn
 from penstock.operations.permissions.console_sessions import (
-    LOGOUT_KIND,
-    SESSION_KIND,
     KeptSession,
     SessionRecord,
     SessionRecords,
@@ -83,14 +80,10 @@ class BackChannel:
             return await self._end(scope, name, logout)
 
     async def _end(self, scope: Scope, issuer: str, logout: EndedSignIn) -> int:
-        platform, seen = self._gate.services.platform, _seen_id(issuer, logout)
-        if await platform.resource(DEFAULT_TENANT, LOGOUT_KIND, seen) is not None:
+        seen = _seen_id(issuer, logout)
+        if await self._records.knows_logout(seen):
             raise _replayed()
-        matching = [
-            kept
-            for row in await platform.all_resources(SESSION_KIND)
-            if (kept := await self._records.kept(row)) is not None and _is_meant(kept, issuer, logout)
-        ]
+        matching = [kept for kept in await self._records.list_all() if _is_meant(kept, issuer, logout)]
         for kept in matching:
             await self._changes.close(kept, _REASON, scope=scope)
         # Last: if this process dies in between, the issuer may send the token again. Ending twice does no harm.
@@ -106,7 +99,8 @@ def _seen_id(issuer: str, logout: EndedSignIn) -> str:
 def _is_meant(kept: KeptSession, issuer: str, logout: EndedSignIn) -> bool:
     """Whether a session was begun with the sign-in that has ended.
 
-    A session whose ID token did not name the sign-in ends with any of the person's: it cannot be told which it was.
+    A session whose ID token did not name the sign-in ends with any sign-in of the person, because it could be any of
+    them.
     """
     record: SessionRecord = kept.record
     if record.token is None or record.token.issuer != issuer:

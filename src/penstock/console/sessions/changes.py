@@ -1,4 +1,4 @@
-"""What becomes of sessions, stored through the gate: they begin, change while others change them too, and are closed.
+"""Changes of sessions, stored through the gate: they begin, change concurrently, and are closed.
 
 Above it: `sessions`, `refreshing`. Below it: the internal calls of `operations.keys.console_sessions`.
 """
@@ -32,7 +32,7 @@ __all__ = ["Amended", "SessionChanges"]
 
 
 class Amended(NamedTuple):
-    """What came of a change."""
+    """The outcome of a change."""
 
     session: KeptSession | None
     """The session as it is now; None if it has ended."""
@@ -48,7 +48,7 @@ class SessionChanges:
         self._records = records
 
     async def begin(self, scope: Scope, principal: Principal, session_id: str, record: SessionRecord) -> None:
-        """Store a new session, in the name of whoever signs in."""
+        """Store a new session, on behalf of the person who signs in."""
         given: JsonObject = {"session_id": session_id, "record": msgspec.to_builtins(record)}
         await self._call(scope, principal, BEGIN_SESSION, given)
 
@@ -77,7 +77,7 @@ class SessionChanges:
     async def close(
         self, session: KeptSession, reason: str, *, scope: Scope | None = None, by: Principal | None = None
     ) -> None:
-        """End a session, in the name of whoever signs out or of the console itself."""
+        """End a session, on behalf of the person who signs out or of the console itself."""
         closing = by or system_principal("console", tenant=session.tenant)
         given: JsonObject = {"session_id": session.session_id, "reason": reason}
         await self._call(scope, closing, CLOSE_SESSION, given)

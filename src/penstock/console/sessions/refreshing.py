@@ -57,7 +57,7 @@ class Refresher:
     async def refreshed(self, session: KeptSession) -> KeptSession | None:
         """Return a session with a token that holds; None if it has ended.
 
-        Raise `Unavailable` if the token has expired and the issuer cannot be asked for another one now.
+        Raise `Unavailable` if the token has expired and the issuer cannot renew it now.
         """
         session_id, token = session.session_id, session.record.token
         holds = token is not None and token.expires_at > self._now()
@@ -102,7 +102,7 @@ class Refresher:
             tokens = await self._asked(session, kept)
             token = await self._authenticated(session, tokens)
         except Denied as error:
-            _LOGGER.warning("the session %s is over: %s", session.session_id, error.message)
+            _LOGGER.warning("the session %s has ended: %s", session.session_id, error.message)
             await self._changes.close(session, f"not refreshed: {error.message}")
             return None
         except BaseException:
@@ -126,7 +126,7 @@ class Refresher:
         token = session.record.token
         flow = None if token is None else self._gate.authenticator.code_flows.get(token.issuer)
         if flow is None or kept.refresh_token is None:
-            raise Denied("SIGN_IN_REFUSED", "nobody signs in there any more", "sign in again")
+            raise Denied("SIGN_IN_REFUSED", "this way to sign in was removed", "sign in again")
         return await flow.refresh(kept.refresh_token)
 
     async def _authenticated(self, session: KeptSession, tokens: IssuedTokens) -> TokenSession:
@@ -140,7 +140,7 @@ class Refresher:
             and (principal.id, principal.tenant) == (session.record.principal, session.tenant)
         )
         if token is None or not is_same:
-            raise Denied("SIGN_IN_REFUSED", "the new token is of somebody else, or of another tenant", "sign in again")
+            raise Denied("SIGN_IN_REFUSED", "the new token belongs to another person or tenant", "sign in again")
         return token
 
     def _now(self) -> int:

@@ -1,14 +1,14 @@
-"""Sessions: begun when somebody signs in, found with every request, ended when they sign out or somebody ends them.
+"""Sessions: they begin with a sign-in, are found with every request, and end with a sign-out or by request.
 
-The cookie is signed and names the session; whom it was begun with, and with what, is stored on the server. With every
-request the session and its key or token are looked up, so revoking them signs everybody out who used them, and a
-session that was ended is over on every process. A session is renewed while it is used, up to a maximum.
+The cookie is signed and names the session; whom it was begun with, and with what, is stored on the server. Every
+request looks up the session and its key or token. Revoking these signs out everybody who used them, and an ended
+session ends in every process. A session is renewed while it is used, up to a maximum.
 
-The cookie is replaced from time to time: a request with an older one gets the next, and with the first request that
-brings the next one, those before count for nothing. Whoever comes with one of those has a copy, or was copied; nobody
-can tell which, so the session ends. A cookie that was lost on its way to the browser does no harm.
+The cookie is replaced from time to time: a request with an older one gets the next. The first request with the next one
+makes the older ones invalid. If an invalid one arrives later, it was copied, so the session ends. A cookie that was
+lost on its way to the browser does no harm.
 
-Every sign-in begins a session with a new id; what a browser sent before counts for nothing.
+Every sign-in begins a session with a new id; what a browser sent before is ignored.
 
 Above it: `surface`, `sign_in`. Below it: the other modules of this package, the signer, the gate.
 """
@@ -109,7 +109,7 @@ class Sessions:
         process: str | None = None,
         finished: FinishedSignIn | None = None,
     ) -> str | None:
-        """Begin a session with a new id; return its cookie. None if there is nothing that it could be bound to.
+        """Begin a session with a new id; return its cookie. None if the credential cannot carry a session.
 
         `finished` is what the issuer gave, if somebody signed in there.
         """
@@ -155,7 +155,7 @@ class Sessions:
         return self._carried(scope) is not None
 
     async def find(self, scope: Scope) -> Session | None:
-        """Return the session of a request; None if there is none, or it has ended.
+        """Return the session of a request; None if it has no session, or if the session has ended.
 
         Raise `Unavailable` if its token has expired, and the issuer cannot be asked to refresh it.
         """
@@ -180,7 +180,7 @@ class Sessions:
         return Session(session.kept, session.principal, cookie)
 
     async def goes_on(self, opened: Session) -> Session | None:
-        """Return a session as it is now, for a stream that it has opened; None if it has ended."""
+        """Return the current session of an open stream; None if it has ended."""
         kept = await self._records.find(opened.kept.tenant, opened.kept.session_id)
         now = self._now()
         return None if kept is None or kept.has_ended(now) else await self._current(kept, now)
@@ -198,7 +198,7 @@ class Sessions:
         """Return a session with the rights that its holder has now; None if they have none any more."""
         token, authenticator = kept.record.token, self._gate.authenticator
         if token is not None and is_due(kept.record, now):
-            # Whoever was revoked here does not come back with a new token.
+            # A principal that was revoked here does not get back in with a new token.
             if await authenticator.is_token_revoked(token.reference(kept.tenant)):
                 return None
             refreshed = await self._refresher.refreshed(kept)
@@ -222,7 +222,7 @@ class Sessions:
     # --- signing out -------------------------------------------------------------------------------------------------
 
     async def end(self, scope: Scope, session: Session) -> None:
-        """End the session of a browser that signs out: every copy of its cookie is worth nothing then."""
+        """End the session of a browser that signs out, which invalidates every copy of its cookie."""
         await self._changes.close(session.kept, "signed out", scope=scope, by=session.principal)
         self._revoker.revoke(session.kept)
 

@@ -9,7 +9,7 @@
         mock: {find_order: {status: shipped}}
         expect: {output: {text: It is on its way.}}
 
-A turn is a text; `{answer: …}` for an answer that is no text; `{tool_calls: […]}`, perhaps with a `text`; or
+A turn is a text; `{answer: …}` for an answer that is not a text; `{tool_calls: […]}`, perhaps with a `text`; or
 `{error: {code, message}}`. Each may have `usage`. The list of tools is taken to be what the block names.
 
 Above it: `expansion`. Below it: `nodes`. It never fails.

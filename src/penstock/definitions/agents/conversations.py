@@ -2,11 +2,11 @@
 
 A conversation is a list of entries (`runtime.executors.llm.turns` says which). It is divided into *exchanges*, each of
 which begins with a message (an entry with `message: true`), and those into *rounds*: what the model said, and the
-results of what it called. Nothing smaller than a round is left out, so no call is ever without its result.
+results of what it called. Only whole rounds are omitted, so every call keeps its result.
 
-What is left out may be summarised. A summary `{text, entries}` stands for the first entries of a conversation; if it
-reaches into the last exchange, the message of that is read all the same. What a model wrote about a conversation is as
-untrusted as everything in it: a summary is read as data.
+A model may summarize the omitted part. A summary `{text, entries}` stands for the first entries of a conversation; if
+it reaches into the last exchange, the message of that exchange is still read. What a model wrote about a conversation
+is as untrusted as everything in it: a summary is read as data.
 
 Above it: `sessions`, the operations on sessions, the executor of `llm_call`. Below it: plain JSON.
 """
@@ -38,8 +38,8 @@ _SUMMARY_SOURCE = "summary of the conversation"
 def bounded_conversation(entries: Sequence[JsonObject], characters_max: int) -> list[JsonObject]:
     """Return the newest part of a conversation that is not longer than a number of characters.
 
-    Whole exchanges are left out first, the oldest before the others. Of the last exchange, its message and its last
-    round stay in any case, however long they are.
+    Whole exchanges go first, the oldest before the others. Of the last exchange, its message and its last round stay in
+    any case, however long they are.
     """
     if _length(entries) <= characters_max:
         return list(entries)
@@ -70,7 +70,7 @@ def finished_part(entries: JsonValue) -> list[JsonObject]:
 
 
 def summary_of(value: JsonValue) -> tuple[str, int]:
-    """Return the text of a summary, and for how many entries it stands; none for a value that is no summary."""
+    """Return the text of a summary, and for how many entries it stands; empty for a value that is not a summary."""
     text, count = (value.get("text"), value.get("entries")) if isinstance(value, dict) else (None, None)
     if not isinstance(text, str) or not isinstance(count, int) or isinstance(count, bool) or count < 1:
         return "", 0

@@ -32,7 +32,7 @@ def is_agent(document: JsonObject) -> bool:
 
 
 def input_schema_of(document: JsonObject) -> JsonObject:
-    """Return the schema of the input; an empty one if there is none."""
+    """Return the schema of the input; an empty one if the document has none."""
     if is_agent(document) and "input" not in document:
         return DEFAULT_INPUT
     return object_or_empty(document.get("input"))
@@ -45,7 +45,7 @@ def answer_schema_of(document: JsonObject) -> JsonValue:
 
 
 def output_schema_of(document: JsonObject) -> JsonObject:
-    """Return the schema of the result; an empty one if there is none."""
+    """Return the schema of the result; an empty one if the document has none."""
     if is_agent(document) and "output" not in document:
         return object_or_empty(answer_schema_of(document)) or _TEXT
     return object_or_empty(document.get("output"))

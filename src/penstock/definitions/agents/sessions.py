@@ -2,7 +2,7 @@
 
 It differs from the agent's own workflow in its input, which has the conversation so far, and in its turns: these are
 asked for piece by piece, and read a bounded part of the conversation. It is a document without an `agent` block, so
-that the nodes of a run that is under way are stored with it and never depend on a later release.
+that a run in progress stores its nodes and never depends on a later release.
 
 Above it: the operations on sessions. Below it: `expansion`, `conversations`, `schemas`.
 """

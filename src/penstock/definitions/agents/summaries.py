@@ -1,7 +1,7 @@
 """Summaries of long conversations: the nodes that `conversation: {summarize: true}` of a block adds.
 
     long          before each turn: is there more than the model reads?
-    summarize     a model summarises what there is no room for, with the summary before it
+    summarize     a model summarizes what does not fit, with the previous summary
     shorten       the summary joins the state, and what it cost is counted
     afford        a limit that is spent by that ends the run before the next turn is paid for
 

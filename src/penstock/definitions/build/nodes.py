@@ -1,7 +1,7 @@
 """Compiles the nodes of an outline: the common part here, the rest by the declaration of each type.
 
 Above it: `workflow`. Below it: `penstock.definitions.nodes`, whose declarations compile what is specific to a type. It
-does not look at the graph: the outline has resolved the routes.
+does not follow routes: the outline has resolved them.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ class NodeBuilder:
     def _compensation(self, raw: JsonObject, path: str) -> Compensation:
         kind = NODE_KINDS[NodeType(str(raw["type"]))] if "type" in raw else implied_activity(raw)
         if kind.activity is None:
-            raise refuse(f"a {kind.name} node is no activity", path)
+            raise refuse(f"a {kind.name} node is not an activity", path)
         return Compensation(
             type=kind.type,
             config=activity_config(raw),

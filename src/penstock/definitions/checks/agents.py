@@ -1,4 +1,4 @@
-"""Checks of the `agent` block that its shape and the nodes it stands for do not make.
+"""Checks of the `agent` block beyond its shape and the nodes it stands for.
 
 Above it: `validate`. Below it: `agents`. What is wrong with its expressions and schemas is found in the nodes.
 """
@@ -19,14 +19,14 @@ _CLIENT = "client"
 
 
 def agent_findings(document: JsonObject) -> Iterator[Finding]:
-    """Yield what is wrong with an agent, or with the tests of a document that is none."""
+    """Yield what is wrong with an agent, or with the tests of a document that is not an agent."""
     if not is_agent(document):
         if _is_for_a2a(document):
             yield Finding(
                 code="A2A_WITHOUT_AGENT",
-                message="only an agent can be offered over A2A, and this document has no `agent`",
+                message="only agents can be offered over A2A, and this document has no `agent`",
                 path="/expose/a2a",
-                hint="leave it out, or write an agent that calls the workflow",
+                hint="remove it, or write an agent that calls the workflow",
             )
         for index, test in enumerate(list_or_empty(document.get("tests"))):
             if isinstance(test, dict) and "model" in test:
@@ -42,29 +42,29 @@ def agent_findings(document: JsonObject) -> Iterator[Finding]:
         if name in document:
             yield Finding(
                 code="NOT_WITH_AGENT",
-                message=f"an agent has no `{name}`: its state and its nodes are made for it",
+                message=f"an agent cannot have `{name}`: its state and its nodes are generated",
                 path=f"/{name}",
-                hint="leave it out, or write a workflow that calls the agent",
+                hint="remove it, or write a workflow that calls the agent",
             )
     declared = object_or_empty(object_or_empty(document.get("input")).get("properties"))
     if "input" in document and "prompt" not in agent and "prompt" not in declared:
         yield Finding(
             code="AGENT_PROMPT_MISSING",
-            message="the input has no `prompt`, so `agent.prompt` has to say what the agent is asked",
+            message="the input has no `prompt`, so `agent.prompt` must contain the task",
             path="/agent",
             hint='write `prompt: "… ${ .input.NAME }"`, or give the input a text `prompt`',
         )
     elif "input" in document and "prompt" not in declared and _is_for_a2a(document):
         yield Finding(
             code="A2A_PROMPT_UNSUITED",
-            message="over A2A an agent is given a text, so its input has to have a text `prompt`",
+            message="over A2A an agent gets a text, so its input must have a text `prompt`",
             path="/expose/a2a",
             hint="give the input a text `prompt`, or offer the agent as a tool",
         )
     if agent.get("provider") == _CLIENT:
         yield Finding(
             code="AGENT_PROVIDER_UNSUITED",
-            message="the model of a client cannot be given tools",
+            message="the model of a client cannot use tools",
             path="/agent/provider",
             hint="name a model that is configured on the server",
         )
@@ -81,9 +81,9 @@ def _summary_findings(agent: JsonObject) -> Iterator[Finding]:
     if "model" in conversation and not summarizes(agent):
         yield Finding(
             code="AGENT_SUMMARY_UNUSED",
-            message="`model` is the one that summarises, and nothing is summarised",
+            message="`model` is the model that summarizes, but `summarize` is off",
             path="/agent/conversation/model",
-            hint="write `summarize: true` beside it, or leave it out",
+            hint="add `summarize: true`, or remove it",
         )
 
 

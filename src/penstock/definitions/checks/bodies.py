@@ -152,9 +152,9 @@ def _endless_cycle(graph: Graph, members: frozenset[str]) -> Finding:
     names = ", ".join(f"`{node.id}`" for node in ordered)
     return Finding(
         code="INFINITE_LOOP",
-        message=f"{names} go round for ever: nothing in the cycle waits, and no route leads out of it"
+        message=f"{names} repeat forever: nothing in the cycle waits, and no route leads out of it"
         if len(ordered) > 1
-        else f"{names} follows itself for ever: it does not wait, and no other route leads on",
+        else f"{names} repeats forever: it does not wait, and no other route leads out",
         path=ordered[0].path,
         hint="add a `switch` with a case that leads out, or use a `loop` node with `max_iterations`",
         severity=Severity.ERROR if graph.outline.native else Severity.WARNING,
@@ -167,7 +167,7 @@ def _too_deep(node: OutlineNode) -> Iterator[Finding]:
     if depth == BODY_DEPTH_MAX:
         yield Finding(
             code="NESTING_TOO_DEEP",
-            message=f"`{node.id}` is inside {BODY_DEPTH_MAX} other nodes and cannot have a body of its own",
+            message=f"`{node.id}` is nested inside {BODY_DEPTH_MAX} other nodes and cannot have a body",
             path=node.path,
             hint="move the inner part into a workflow of its own and call it with `type: subworkflow`",
         )

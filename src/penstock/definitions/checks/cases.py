@@ -82,7 +82,7 @@ def _input(test: JsonObject, path: str, document: JsonObject) -> Iterator[Findin
         value,
         path=f"{path}/input" if given else path,
         code="TEST_INPUT_INVALID",
-        what="the test's input" if given else "the test has no input, and an empty one",
+        what="the test's input" if given else "the empty input (the test has none)",
     )
 
 
@@ -107,9 +107,9 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
         if _never_mocked(node):
             yield Finding(
                 code="HAS_NO_EFFECT",
-                message=f"`{name}` is a {node.type} node, which is never mocked",
+                message=f"`{name}` is a {node.type} node, which cannot be mocked",
                 path=place,
-                hint="mock the activities, and let the others run",
+                hint="mock only activities; other nodes run as they are",
                 severity=Severity.WARNING,
             )
         schema = node.fields.get("output_schema")
@@ -128,7 +128,7 @@ def _mocks(test: JsonObject, path: str, declarations: Declarations) -> Iterator[
 
 
 def _never_mocked(node: OutlineNode) -> bool:
-    """Whether a node does nothing outside the engine, so that there is nothing to mock."""
+    """Whether a node does nothing outside the engine, so that it cannot be mocked."""
     kind = kind_named(node.type)
     return kind is not None and kind.pace is Pace.AT_ONCE and kind.bodies is None
 
@@ -174,9 +174,9 @@ def _answers(test: JsonObject, path: str, declarations: Declarations) -> Iterato
         if kind is None or not asks_somebody(node):
             yield Finding(
                 code="UNKNOWN_NODE_IN_TEST",
-                message=f"`{name}` is a {node.type} node, which asks nobody",
+                message=f"`{name}` is a {node.type} node, which does not ask questions",
                 path=place,
-                hint="answers are for interrupt nodes, and for activities whose `mock` asks something",
+                hint="answers are for interrupt nodes, and for activities whose `mock` has `asks`",
             )
             continue
         schema = kind.output(node.fields)

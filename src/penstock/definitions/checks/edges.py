@@ -45,7 +45,7 @@ def _start_edges(edges: list[tuple[int, str, str]], outline: Outline, count: int
     if not starts and not outline.native and len(edges) == count:
         yield Finding(
             code="START_EDGE",
-            message=f"no edge leaves `{_START_SOURCE}`, so nothing says where a run starts",
+            message=f"no edge leaves `{_START_SOURCE}`, so the first node is unknown",
             path="/edges",
             hint=f"add an edge with `source: {_START_SOURCE}` and the start node as its target",
         )
@@ -54,7 +54,7 @@ def _start_edges(edges: list[tuple[int, str, str]], outline: Outline, count: int
             code="START_EDGE",
             message=f"a second edge leaves `{_START_SOURCE}`",
             path=f"/edges/{index}/source",
-            hint="a run starts in one place; remove one of the edges",
+            hint="a run has one first node; remove one of the edges",
         )
 
 
@@ -85,7 +85,7 @@ def _edge_counts(edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode
         if kind is not None and kind.routes is not None:
             yield Finding(
                 code="HAS_NO_EFFECT",
-                message=f"`{source}` is a {node.type}: it goes where its cases say, not along this edge",
+                message=f"`{source}` is a {node.type}: its cases choose the next node, not this edge",
                 path=f"/edges/{index}",
                 hint=f"remove the edge, or name the target as the {node.type}'s `default`",
                 severity=Severity.WARNING,
@@ -102,7 +102,7 @@ def _edge_counts(edges: list[tuple[int, str, str]], nodes: dict[str, OutlineNode
                 code="EDGE_COUNT",
                 message=f"a second edge leaves `{source}`; the first goes to `{taken[source]}`",
                 path=f"/edges/{index}",
-                hint="use a `switch` to choose between two ways, or a `parallel` to go both",
+                hint="use a `switch` to choose one target, or a `parallel` to run both",
             )
         else:
             taken[source] = target
@@ -114,7 +114,7 @@ def _double_successors(edges: list[tuple[int, str, str]], outline: Outline) -> I
         if node.id in sources and "next" in node.fields:
             yield Finding(
                 code="HAS_NO_EFFECT",
-                message=f"an edge already says what follows `{node.id}`; its `next` is not used",
+                message=f"an edge already names the successor of `{node.id}`, so its `next` is ignored",
                 path=node.field_path("next"),
                 hint="keep one of the two",
                 severity=Severity.WARNING,

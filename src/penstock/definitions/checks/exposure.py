@@ -45,7 +45,7 @@ def _address(uri: str, workflow: str, schema: JsonObject) -> Iterator[Finding]:
         if known and name not in known:
             yield Finding(
                 code="RESOURCE_ADDRESS",
-                message=f"the input has no member {name!r}, which is a variable of the address",
+                message=f"the address has the variable {name!r}, which is not a member of the input",
                 path=path,
                 hint=f"the input has {', '.join(known[:10])}",
             )
@@ -53,7 +53,7 @@ def _address(uri: str, workflow: str, schema: JsonObject) -> Iterator[Finding]:
     if missing:
         yield Finding(
             code="RESOURCE_ADDRESS",
-            message=f"nothing in the address gives {str(missing[0])!r}, which the input must have",
+            message=f"the input requires {str(missing[0])!r}, which the address does not contain",
             path=path,
             hint=f"put {{{missing[0]}}} into the address, or give the member a default and do not require it",
         )
@@ -66,7 +66,7 @@ def _placeholders(text: str, path: str, schema: JsonObject) -> Iterator[Finding]
         if name not in known:
             yield Finding(
                 code="UNKNOWN_ARGUMENT",
-                message=f"the input has no member {name!r}, which this text shows",
+                message=f"this text refers to {name!r}, which is not a member of the input",
                 path=path,
-                hint=f"the input has {', '.join(known[:10])}" if known else "give the workflow an `input` with it",
+                hint=f"the input has {', '.join(known[:10])}" if known else "add it to the `input` of the workflow",
             )

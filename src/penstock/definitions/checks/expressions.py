@@ -133,9 +133,7 @@ class _Names:
         if hint is None:
             guess = self.graph.suggestions.nearest(name, self._visible(body))
             hint = f"did you mean `.{guess}`?" if guess is not None else _ROOT_HINT
-        return Finding(
-            code="UNKNOWN_REFERENCE", message=f"`.{name}` names nothing that exists here", path=path, hint=hint
-        )
+        return Finding(code="UNKNOWN_REFERENCE", message=f"`.{name}` does not exist here", path=path, hint=hint)
 
     def _hidden(self, node: OutlineNode, path: str) -> Finding:
         *_, outermost = self._homes(node)
@@ -143,7 +141,7 @@ class _Names:
         name = owner.id if owner is not None else outermost
         return Finding(
             code="UNKNOWN_REFERENCE",
-            message=f"`{node.id}` is inside `{name}` and cannot be read from here",
+            message=f"`{node.id}` is inside `{name}`, so its output is not readable here",
             path=path,
             hint=f"read the results of all items instead: `.{name}`",
         )

@@ -1,4 +1,4 @@
-"""Checks of the governance block: scopes that no key can have, rates that are none, and groups that nobody is in.
+"""Checks of the governance block: scopes that no key can have, invalid rates, and groups without members.
 
 The approvers of a node are checked with the node, those of held calls here.
 
@@ -25,7 +25,7 @@ def governance_findings(document: JsonObject) -> Iterator[Finding]:
     """Yield everything that is wrong with the governance of a document."""
     governance = document.get("governance")
     if isinstance(governance, dict) and governance.get("rate") is not None and start_rate(document) is None:
-        message = "the rate has no whole number of starts of at least 1, or no time of at least 1 ms"
+        message = "the rate needs a `limit` of at least 1 and a `per` of at least 1 ms"
         yield Finding(code="RATE_INVALID", message=message, path="/governance/rate", hint=_RATE_HINT)
     approvers = governance.get("approvers") if isinstance(governance, dict) else None
     if isinstance(approvers, dict):
@@ -44,7 +44,7 @@ def misspelt_scopes(document: JsonObject, known: Iterable[str]) -> Iterator[Find
         if meant is not None:
             yield Finding(
                 code="SCOPE_UNFAMILIAR",
-                message=f"nothing else needs the scope {scope}, which is much like {meant}",
+                message=f"no operation uses the scope {scope}, which is similar to {meant}",
                 path=path,
                 hint=f"did you mean {meant}?",
                 severity=Severity.WARNING,

@@ -81,7 +81,7 @@ def _check_target(graph: Graph, route: Route, body: str) -> Iterator[Finding]:
     if elsewhere is not None:
         yield Finding(
             code="TARGET_IN_OTHER_BODY",
-            message=f"`{target}` is in another body and cannot be gone to from here",
+            message=f"`{target}` is in another body, which a route cannot enter from here",
             path=route.path,
             hint=_other_body_hint(graph, elsewhere, body),
         )
@@ -98,10 +98,10 @@ def _other_body_hint(graph: Graph, elsewhere: OutlineNode, body: str) -> str:
     if elsewhere.body in graph.enclosing(body):
         here = graph.outline.bodies.get(body)
         owner = f"`{here.owner}`" if here is not None and here.owner is not None else "the node around it"
-        return f"leave this body with `next: {EXIT}` and go on from {owner}"
+        return f"leave this body with `next: {EXIT}` and continue from {owner}"
     inside = graph.outline.bodies.get(elsewhere.body)
     owner = f"`{inside.owner}`" if inside is not None and inside.owner is not None else "its owner"
-    return f"a body is entered at its first node only, through {owner}"
+    return f"a body can only be entered at its first node, through {owner}"
 
 
 def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:
@@ -115,7 +115,7 @@ def _unreachable(graph: Graph, reached: set[str]) -> Iterator[Finding]:
             code="UNREACHABLE_NODE",
             message=f"no path leads to `{node.id}`",
             path=node.path,
-            hint="name it as the successor of another node, or remove it",
+            hint="route another node to it, or remove it",
             # The published format accepts such nodes, so documents that other tools accept must load.
             severity=Severity.ERROR if native else Severity.WARNING,
         )
@@ -177,7 +177,7 @@ def _dead_end(graph: Graph, node: OutlineNode) -> Finding:
 def _exit_in_root(route: Route) -> Finding:
     return Finding(
         code="EXIT_IN_ROOT",
-        message=f"`{EXIT}` leaves a branch, an item or an iteration; here there is nothing to leave",
+        message=f"`{EXIT}` leaves a branch, an item or an iteration, and this node is in none of them",
         path=route.path,
         hint="name an `end` node",
     )

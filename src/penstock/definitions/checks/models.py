@@ -1,4 +1,4 @@
-"""Models that nodes name and that nobody has.
+"""Checks for models that nodes name and that do not exist.
 
 Above it: the project check of the command line, the operations that store documents. Below it: the outline of
 documents.
@@ -19,7 +19,7 @@ __all__ = ["unknown_models"]
 def unknown_models(
     document: JsonObject, names: Collection[str], providers: Collection[str], *, todo: str
 ) -> Iterator[Finding]:
-    """Yield a finding for each model that is not among the names, and that no known provider is asked for (`p:model`).
+    """Yield a finding for each model that is neither among the names nor addressed to a known provider (`p:model`).
 
     `todo` says what to do if no name is close to the one that is written.
     """

@@ -53,9 +53,9 @@ def reference_findings(
     ]
     if not problems and references and signature_of(document) is not None:
         message = (
-            "the document is signed and refers to schemas of a registry: filling them in would break the signature"
+            "the document is signed and refers to schemas of a registry; inlining them would invalidate the signature"
         )
-        hint = "store it without a signature, read it again with its schemas filled in, and sign that"
+        hint = "store it unsigned, download it with its schemas inlined, and sign that version"
         problems.append(
             Finding(code="SCHEMA_NOT_RESOLVED", message=message, path=next(iter(references)).path, hint=hint)
         )
@@ -85,7 +85,7 @@ def _problem(
         return "SCHEMA_UNKNOWN", "is not a schema that is known here", hint
     why = why_not_embedded(found.schema)
     if why is not None:
-        return "SCHEMA_UNKNOWN", f"cannot become part of another schema: {why}", "register it without that"
+        return "SCHEMA_UNKNOWN", f"cannot be inlined into another schema: {why}", "register it without that"
     return "", "", None
 
 

@@ -1,4 +1,4 @@
-"""The rule of the published profile that no schema can state: no question to a person on a parallel branch.
+"""The rule of the published profile that no schema can express: no question to a person on a parallel branch.
 
 Above it: `shape.document`. Below it: `outline.document`, which reads the nodes and routes of any document, even a
 broken one. Native documents may ask inside branches, so this check does not apply to them.

@@ -53,7 +53,7 @@ def secret_answer_findings(
         if name is None or not isinstance(schema, dict) or not (paths := secret_paths(schema)):
             continue
         if not outline.native:
-            message = f"`{node.id}` asks for a secret, which no activity of a published document can be given"
+            message = f"`{node.id}` asks for a secret, which activities of published documents cannot receive"
             hint = "write the workflow in the native format, or leave out `writeOnly` and `format: password`"
             yield Finding(code=_CODE, message=message, path=field_pointer(document, node, name), hint=hint)
         secret[node.id] = paths
@@ -67,7 +67,7 @@ def _published_input(document: JsonObject, node: OutlineNode) -> Iterator[Findin
     """The input of a published document becomes its state, which jq reads and writes."""
     schema = node.fields.get("input_schema")
     if isinstance(schema, dict) and secret_paths(schema):
-        message = "the input has a secret, which no activity of a published document can be given"
+        message = "the input has a secret, which activities of published documents cannot receive"
         hint = "write the workflow in the native format, or leave out `writeOnly` and `format: password`"
         path = field_pointer(document, node, "input_schema")
         yield Finding(code=_INPUT_CODE, message=message, path=path, hint=hint)

@@ -29,7 +29,7 @@ def trigger_findings(document: JsonObject) -> Iterator[Finding]:
                 code="WEBHOOK_PATH_REPEATED",
                 message=f"{name[0]} /hooks/{name[1]} is taken by the trigger at {taken[name]}",
                 path=f"{place}/path",
-                hint="give each webhook a path of its own, or tell requests apart with `filter`",
+                hint="give each webhook its own path, or distinguish requests with `filter`",
             )
         taken.setdefault(name, place)
         verify = webhook.get("verify")
@@ -37,7 +37,7 @@ def trigger_findings(document: JsonObject) -> Iterator[Finding]:
         if "secret" not in webhook or unsigned:
             yield Finding(
                 code="WEBHOOK_UNSIGNED",
-                message="requests to this webhook are not signed: anybody who knows the address can send them",
+                message="requests to this webhook are unsigned, so anybody who knows the address can send them",
                 path=place,
                 hint="name a `secret` that signs them; servers refuse unsigned requests unless operators allow them",
                 severity=Severity.WARNING,

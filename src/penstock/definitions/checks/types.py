@@ -275,9 +275,9 @@ class _TypeChecker:
             if name not in value and not target.may_lack(name):
                 yield Finding(
                     code="TYPE_IMPOSSIBLE",
-                    message=f"the schema of {target.label} asks for `{name}`, which is missing here",
+                    message=f"the schema of {target.label} requires `{name}`, which is missing here",
                     path=path,
-                    hint=f"add `{name}`, or do not require it",
+                    hint=f"add `{name}`, or make it optional",
                 )
 
     def _program_types(self, program: str) -> TypeSet:

@@ -4,8 +4,8 @@ It works on outlines, so that a published document and its native equivalent com
 as what they stand for. Documents need not be valid: parts that cannot be understood are compared as written, or not at
 all.
 
-Above it: `penstock diff` and the operations that publish new versions. Below it: `contract` (what callers see) and
-`nodes` (what runs walk). It does not read files and does not decide whether a change may be published.
+Above it: `penstock workflow diff` and the operations that publish new versions. Below it: `contract` (what callers see)
+and `nodes` (what runs walk). It does not read files and does not decide whether a change may be published.
 """
 
 from __future__ import annotations

@@ -24,7 +24,7 @@ from penstock.definitions.outline.document import Outline, begins_run, gives_res
 __all__ = ["compare_contract"]
 
 _NOT_REPLAYED = "no run in flight reads it"
-_BEFORE_A_RUN = "governance is asked before a run starts"
+_BEFORE_A_RUN = "governance applies before a run starts"
 _RISKS = ("low", "medium", "high", "critical")
 _DRAFTS = ("never", "on_risk", "always")
 # Members of a native document that other functions of this module, or `nodes`, compare.
@@ -113,7 +113,7 @@ def _format(old: _Side, new: _Side) -> Iterator[Change]:
     was, now = names[old.outline.native], names[new.outline.native]
     if was != now:
         text = f"The document is now in the {now} format (before: {was})."
-        reason = "expressions read from another root, so a replay would not compute the same values"
+        reason = "expressions have another root, so a replay would compute different values"
         effect = Effect(in_flight=InFlight.UNSAFE, reason=reason)
         yield change_of(Subject.DOCUMENT, "/penstock" if now == "native" else "", text, (was, now), effect)
 
@@ -130,16 +130,16 @@ def _about(old: _Side, new: _Side) -> Iterator[Change]:
             text = f"The version is now {brief(after)} (before: {brief(before)})."
             message = text if key == "version" else f"The {key} changed."
             path = f"{new.about_path}/{key}"
-            yield change_of(Subject.DOCUMENT, path, message, (before, after), Effect(reason="it only describes"))
+            yield change_of(Subject.DOCUMENT, path, message, (before, after), Effect(reason="it is only a description"))
 
 
 _REASONS: Mapping[str, str] = {
     "timeout": "the deadline of a run in flight is already recorded",
     "secrets": "secrets are looked up when an attempt begins",
     "checkpointing": "only later checkpoints are written differently; a replay does not read them",
-    "labels": "it only describes",
-    "metadata": "it only describes",
-    "signature": "it says who vouches for the document, not what it does",
+    "labels": "it is only a description",
+    "metadata": "it is only a description",
+    "signature": "it identifies the signer and does not affect what the document does",
 }
 
 
@@ -165,8 +165,8 @@ def _effect(key: str, before: JsonValue, after: JsonValue, path: str) -> Effect:
     if key == "defaults":
         return effect_of("", "retry", (object_or_empty(before).get("retry"), object_or_empty(after).get("retry")))
     if key in _REASONS or path:
-        return Effect(reason=_REASONS.get(key, "it only describes"))
-    return Effect(in_flight=InFlight.UNKNOWN, reason="this member is not known here")
+        return Effect(reason=_REASONS.get(key, "it is only a description"))
+    return Effect(in_flight=InFlight.UNKNOWN, reason="this member is unknown")
 
 
 # Schemas
@@ -175,7 +175,7 @@ def _effect(key: str, before: JsonValue, after: JsonValue, path: str) -> Effect:
 def _input(old: _Side, new: _Side) -> Iterator[Change]:
     (was, _), (now, path) = old.input(), new.input()
     for change in compare_schemas(was, now, "input", defaults_are_filled=True):
-        reason = "callers that sent what was accepted before may be refused" if change.narrows else ""
+        reason = "callers may be refused with input that was valid before" if change.narrows else ""
         yield _from_schema(
             change,
             Subject.INPUT,
@@ -195,7 +195,7 @@ def _output(old: _Side, new: _Side) -> Iterator[Change]:
         before, before_path = was.get(name, ({}, ""))
         after, after_path = now.get(name, ({}, before_path))
         for change in compare_schemas(before, after, what):
-            wider = "callers that rely on what was promised before may find something else"
+            wider = "callers may get results that were not possible before"
             yield _from_schema(
                 change,
                 Subject.OUTPUT,
@@ -217,7 +217,7 @@ def _state(old: _Side, new: _Side) -> Iterator[Change]:
         elif change.narrows:
             in_flight, reason = InFlight.UNKNOWN, "the state of a run in flight may not fit any more"
         if breaking:
-            reason = "the input becomes the state: callers that sent what was accepted before may be refused"
+            reason = "the input becomes the state: callers may be refused with input that was valid before"
         yield _from_schema(change, Subject.STATE, path, breaking=breaking, in_flight=in_flight, reason=reason)
 
 
@@ -267,7 +267,7 @@ def _expose(old: _Side, new: _Side) -> Iterator[Change]:
         if _is_exposed(was.get(kind)) != _is_exposed(now.get(kind)):
             gone = _is_exposed(was.get(kind))
             message = f"The workflow {'no longer handles' if gone else 'now handles'} {kind} for clients."
-            reason = "clients may find no other workflow that does it" if gone else _NOT_REPLAYED
+            reason = "clients may have no other workflow for it" if gone else _NOT_REPLAYED
             effect = Effect(breaking=gone, reason=reason)
             yield change_of(Subject.EXPOSE, f"/expose/{kind}", message, (was.get(kind), now.get(kind)), effect)
 
@@ -303,9 +303,9 @@ def _governance(before: JsonObject, after: JsonObject) -> Iterator[Change]:
         stricter = _is_stricter(key, was, now)
         reasons = {
             "risk": "calls that went through may now be held for approval",
-            "confirm": "callers now have to confirm",
+            "confirm": "callers now must confirm",
             "draft": "calls that went through may now wait as drafts",
-            "rate": "callers may now be slowed down or refused",
+            "rate": "callers may now be throttled or refused",
         }
         yield change_of(
             Subject.GOVERNANCE,
@@ -384,7 +384,7 @@ def _triggers(before: list[JsonObject], after: list[JsonObject]) -> Iterator[Cha
             (old, new),
             Effect(
                 breaking=breaking,
-                reason="whoever sends requests to it has to change" if breaking else "triggers only start new runs",
+                reason="senders of requests must change" if breaking else "triggers only start new runs",
             ),
         )
 
@@ -420,5 +420,5 @@ def _tests(before: list[JsonObject], after: list[JsonObject]) -> Iterator[Change
                 f"/tests/{old_index if new is None else new_index}",
                 f"The test {brief(name)} {word}.",
                 (old, new),
-                Effect(reason="tests do not take part in runs"),
+                Effect(reason="tests do not affect runs"),
             )

@@ -17,7 +17,7 @@ from penstock.definitions.node_parts.changes import Effect
 __all__ = ["compare_error_routes"]
 
 _APPENDED = Effect(in_flight=InFlight.UNKNOWN, reason="unsafe for a run in which this has already failed")
-_OTHER = Effect(in_flight=InFlight.UNSAFE, reason="a run in flight may already have gone the other way")
+_OTHER = Effect(in_flight=InFlight.UNSAFE, reason="a run in flight may already have taken the other route")
 
 
 def compare_error_routes(before: JsonValue, after: JsonValue, path: str, whose: str) -> Iterator[Change]:

@@ -136,7 +136,7 @@ def _is_literal(value: JsonValue) -> bool:
 
 # Runs in flight
 
-_DESCRIBES = Effect(reason="it only describes")
+_DESCRIBES = Effect(reason="it is only a description")
 
 
 def effect_of(node_type: str, name: str, values: tuple[JsonValue, JsonValue]) -> Effect:
@@ -156,9 +156,7 @@ def _retry_changed(before: JsonValue, after: JsonValue) -> Effect:
     fewer = _less(now.get("max_attempts"), was.get("max_attempts"))
     shorter = "max_elapsed" in now and ("max_elapsed" not in was or _less(now["max_elapsed"], was["max_elapsed"]))
     if fewer or shorter or codes:
-        return Effect(
-            in_flight=InFlight.UNKNOWN, reason="unsafe for a run that has tried more often than is allowed now"
-        )
+        return Effect(in_flight=InFlight.UNKNOWN, reason="unsafe for a run with more attempts than are now allowed")
     return SEEN_LATER
 
 
@@ -169,8 +167,8 @@ def _less(first: JsonValue, second: JsonValue) -> bool:
 def _output_schema_changed(before: JsonValue, after: JsonValue) -> Effect:
     changes = compare_schemas({} if before is None else before, {} if after is None else after, "output")
     if any(change.narrows for change in changes):
-        return Effect(in_flight=InFlight.UNKNOWN, reason="a result that is already recorded may not fit any more")
-    return Effect(reason="results that are already recorded still fit")
+        return Effect(in_flight=InFlight.UNKNOWN, reason="recorded results may no longer fit")
+    return Effect(reason="recorded results still fit")
 
 
 # By the name of the field, where the node type has no rule of its own.
@@ -178,9 +176,9 @@ _COMMON_EFFECTS: Mapping[str, FieldEffect] = {
     "title": _DESCRIBES,
     "description": _DESCRIBES,
     "metadata": _DESCRIBES,
-    "compensate": Effect(in_flight=InFlight.UNKNOWN, reason="unsafe for a run that is already undoing its work"),
+    "compensate": Effect(in_flight=InFlight.UNKNOWN, reason="unsafe for a run that is already compensating"),
     "idempotency_key": Effect(
-        in_flight=InFlight.UNKNOWN, reason="an attempt that is under way may be repeated under another key"
+        in_flight=InFlight.UNKNOWN, reason="an attempt in progress may be repeated with another key"
     ),
     "retry": _retry_changed,
     "output_schema": _output_schema_changed,

@@ -1,6 +1,7 @@
 """The result of a comparison: single changes, and two verdicts over all of them.
 
-Above it: `compare` and its parts fill it; `penstock diff` and the surfaces show it. It compares nothing itself.
+Above it: `compare` and its parts fill it; `penstock workflow diff` and the surfaces show it. It compares nothing
+itself.
 """
 
 from __future__ import annotations

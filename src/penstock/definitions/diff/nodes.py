@@ -23,8 +23,8 @@ from penstock.definitions.outline.placement import Placement
 
 __all__ = ["compare_nodes"]
 
-_NEVER_REACHED = "no run can have come here"
-_PASSED = "a run in flight may already have gone the other way"
+_NEVER_REACHED = "no run can have reached it"
+_PASSED = "a run in flight may already have taken the other route"
 # Longer values are not readable inside a sentence.
 _SHOWN_CHARACTERS_MAX = 40
 
@@ -87,7 +87,7 @@ class _Comparison:
         effect = self.unsafe(node, "a run in flight may have passed it or be in it")
         lost = _signal(node) in self._lost_signals
         if lost:
-            reason = f"whoever sends the signal {brief(_signal(node))} is no longer heard"
+            reason = f"the workflow no longer receives the signal {brief(_signal(node))}"
             effect = Effect(breaking=True, in_flight=effect.in_flight, reason=reason)
         text = f"The node {brief(node.id)} (of the type {brief(node.type)}) was removed."
         yield change_of(Subject.NODE, node.path, text, (_written(node), None), effect)
@@ -132,7 +132,7 @@ class _Comparison:
             if effect.in_flight is not InFlight.SAFE and old.id not in self._reached:
                 effect = Effect(reason=_NEVER_REACHED)
             if name == "signal" and _signal(old) in self._lost_signals:
-                reason = f"whoever sends the signal {brief(_signal(old))} is no longer heard"
+                reason = f"the workflow no longer receives the signal {brief(_signal(old))}"
                 effect = Effect(breaking=True, in_flight=effect.in_flight, reason=reason)
             yield change_of(Subject.NODE, path, _field_text(new.id, name, values), values, effect)
 

@@ -149,7 +149,7 @@ class _Comparison:
     def opaque(self, keyword: str, before: JsonValue, after: JsonValue, place: _Place) -> None:
         """Record a change of a rule whose meaning is not understood here."""
         if not alike(before, after):
-            text = f"the rule `{keyword}` of {self.called(place)} changed; what that means cannot be judged here."
+            text = f"the rule `{keyword}` of {self.called(place)} changed; its effect is unknown."
             self.changed(keyword, place, (before, after), (True, True), text)
 
     def _with_nothing(self, before: JsonValue, after: JsonValue, place: _Place) -> None:

@@ -1,9 +1,9 @@
 """Conditions that are evaluated without libjq: comparisons of paths with constants, joined by `and`, `or` and `not`.
 
 Most expressions of real documents are such conditions. libjq takes ten times as long for them, nearly all of it for
-writing its input as text and reading it again. A condition answers as libjq would, or not at all: for every value whose
-treatment differs in detail (an access that fails, numbers that are no exact doubles, the order of unlike types, texts
-beyond ASCII) it answers None, and libjq evaluates the expression.
+writing its input as text and reading it again. A condition answers as libjq would, or not at all. Some values differ in
+detail: an access that fails, numbers that are not exact doubles, the order of unlike types, texts beyond ASCII. For
+these it answers None, and libjq evaluates the expression.
 
 Above it: `expressions`. Below it: `syntax`.
 """
@@ -39,7 +39,7 @@ class _NotHere(Exception):
 
 
 def condition_of(tree: Node) -> Condition | None:
-    """Return the condition that a program is; None if it is none, or one that only libjq evaluates."""
+    """Return a program as a condition; None if it is not a condition, or one that only libjq evaluates."""
     try:
         compiled = _truth(tree)
     except _NotHere:

@@ -94,7 +94,7 @@ class Expression:
     text: str
     bounded: bool
     # Only for `evaluate_expression`: the libjq program, its path if it is a plain path, what it reads, and how it is
-    # evaluated without libjq. The program is None if it is compiled only when it is evaluated.
+    # evaluated without libjq. The program is `None` if it is compiled only when it is evaluated.
     program: Any = field(compare=False, repr=False)
     path: tuple[str, ...] | None = field(compare=False, repr=False)
     reads: Reads | None = field(compare=False, repr=False)

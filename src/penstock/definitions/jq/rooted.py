@@ -1,7 +1,7 @@
-"""Templates that are to be read under another root: every expression in them is put behind one that makes the root.
+"""Moves templates to another root: every expression is prefixed with one that computes the root.
 
 Above it: documents that the server writes around a node of somebody's workflow. Below it: `templates`. It compiles
-nothing; a text that is no valid template stays as it is, and whoever compiles it says what is wrong.
+nothing. A text that is not a valid template stays unchanged, and compiling it reports the mistake.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ __all__ = ["rooted"]
 
 
 def rooted(value: JsonValue, root: str) -> JsonValue:
-    """Return a template whose expressions see what the expression `root` gives."""
+    """Return a template whose expressions run on the result of the expression `root`."""
     if isinstance(value, str):
         return _text(value, root)
     if isinstance(value, list):

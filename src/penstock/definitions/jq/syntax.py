@@ -74,7 +74,7 @@ NULL = Node(NodeKind.LITERAL)
 
 
 def parse_program(program: str) -> Node | None:
-    """Parse a program. None means that there is no tree for it here, not that it is invalid."""
+    """Parse a program. None means that this parser does not support it, not that it is invalid."""
     try:
         return _Parser(tokenize(program)).program()
     except _NotParsed:

@@ -1,8 +1,8 @@
 """What can be learned about a jq program from its text, without running it.
 
-This module has the deny-list of built-ins that would make a run depend on more than its history, the bound that decides
-where a program may run, and the parts of the root that it reads. The tokens, the tree and the two analyses are in
-`tokens`, `syntax`, `bounds` and `reads`; `expressions` compiles and evaluates.
+This module has the deny-list of built-ins that would make a run depend on more than its history. It also has the bound
+that decides where a program may run, and the parts of the root that it reads. The tokens, the tree and the two analyses
+are in `tokens`, `syntax`, `bounds` and `reads`; `expressions` compiles and evaluates.
 """
 
 from dataclasses import dataclass

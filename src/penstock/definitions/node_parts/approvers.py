@@ -39,20 +39,20 @@ def approver_findings(approvers: JsonObject, path: str, *, timeout: JsonValue = 
     place = f"{path}/escalate"
     yield from _group_findings(object_or_empty(escalate.get("to")), f"{place}/to")
     if not approver_groups(approvers) and not approvers.get("users"):
-        message = "the approval names nobody, so everybody may answer it, and there is nobody else to ask"
+        message = "the approval names nobody, so everybody may answer it, and an escalation has no effect"
         yield Finding(code="ESCALATION_INVALID", message=message, path=place, hint="write `group`, `groups` or `users`")
     after, until = escalation_ms(approvers), duration_of(timeout)
     if after == 0:
-        message = "the escalation follows at once, so nobody is asked first"
+        message = "the escalation happens immediately, so the first approvers have no time"
         yield Finding(code="ESCALATION_INVALID", message=message, path=f"{place}/after", hint="write, for example, 1h")
     if after is not None and until is not None and after >= until:
-        message = f"the question ends after {timeout}, before anybody else is asked"
+        message = f"the question ends after {timeout}, before the escalation"
         yield Finding(code="ESCALATION_INVALID", message=message, path=f"{place}/after", hint="escalate earlier")
 
 
 def _group_findings(named: JsonObject, path: str) -> Iterator[Finding]:
     for group in approver_groups(named):
         if not is_scope(f"approve:{group}"):
-            message = f"nobody can be in the group {group[:100]!r}: approve:{group[:100]} is not a scope"
+            message = f"the group {group[:100]!r} cannot have members: approve:{group[:100]} is not a scope"
             place = f"{path}/group" if named.get("group") == group else f"{path}/groups"
             yield Finding(code="SCOPE_INVALID", message=message, path=place, hint=SCOPE_HINT)

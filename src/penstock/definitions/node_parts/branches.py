@@ -24,7 +24,7 @@ BRANCH = Shape(
     fields=(
         required("name", STRING, "The branch's name."),
         optional("nodes", ref("nodes"), "What the branch does."),
-        optional("entry", STRING, "The branch's first node, when the nodes stand outside."),
+        optional("entry", STRING, "The branch's first node, if its nodes are outside."),
     ),
     exactly_one=(("nodes", "entry"),),
     hints={"id": "write `name`", "steps": "write `nodes`"},
@@ -78,7 +78,7 @@ def _duplicate_branches(node: OutlineNode) -> Iterator[Finding]:
                 code="DUPLICATE_BRANCH",
                 message=f"`{node.id}` has two branches called `{name}`",
                 path=f"{node.fields_path}/branches/{index}/name",
-                hint="the results of branches are told apart by their names",
+                hint="the results of branches are stored under their names",
             )
         seen.add(name)
 
@@ -90,7 +90,7 @@ def _impossible_join(node: OutlineNode) -> Iterator[Finding]:
     if node.fields.get("join") != "n_of_m":
         yield Finding(
             code="HAS_NO_EFFECT",
-            message="`n` counts only with `join: n_of_m`",
+            message="`n` has no effect without `join: n_of_m`",
             path=node.field_path("n"),
             hint="write `join: n_of_m`, or remove `n`",
             severity=Severity.WARNING,

@@ -37,9 +37,9 @@ def unsafe(reason: str) -> Effect:
     return Effect(in_flight=InFlight.UNSAFE, reason=reason)
 
 
-SEEN_LATER = Effect(reason="only what begins later sees it")
-COMPUTED_AGAIN = unsafe("a replay computes it again, and comes to something else")
-STARTED = unsafe("which of them start, and when, is in the history")
+SEEN_LATER = Effect(reason="it only affects what begins later")
+COMPUTED_AGAIN = unsafe("a replay would compute a different value")
+STARTED = unsafe("the history has which of them start, and when")
 
 FieldEffect: TypeAlias = Effect | Callable[[JsonValue, JsonValue], Effect]
 

@@ -35,7 +35,7 @@ def refuse(message: str, path: str) -> Rejected:
 
 
 def duration_of(value: JsonValue) -> int | None:
-    """A duration in milliseconds, or None if there is none."""
+    """A duration in milliseconds; None if the value is missing."""
     if value is None or isinstance(value, bool):
         return None
     if isinstance(value, float):

@@ -81,9 +81,10 @@ KIND = NodeKind(
             optional(
                 "on_item_error",
                 {**choice("fail", "skip", "collect"), "default": "fail"},
-                "What a failed item does: fail the node, be left out, or stand in the results as an error.",
+                "What happens when an item fails: the node fails, the item is skipped, or the results contain an "
+                "error.",
             ),
-            optional("result", ref("template"), "The result of one item; its last output if left out."),
+            optional("result", ref("template"), "The result of one item; by default, its last output."),
             required("nodes", ref("nodes"), "What is done for each item."),
         ),
         hints={"in": "write `items`", "list": "write `items`", "steps": "write `nodes`", "do": "write `nodes`"},

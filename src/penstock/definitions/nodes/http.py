@@ -34,13 +34,11 @@ KIND = NodeKind(
             ),
             required("url", {**STRING, "examples": ["https://api.example.com/orders/${ .input.id }"]}, "The address."),
             optional("headers", ref("template_object"), "The request's headers."),
-            optional("query", ref("template_object"), "What is appended to the address as a query."),
+            optional("query", ref("template_object"), "The query to append to the address."),
             optional("body", ref("template"), "The body; anything but text is sent as JSON."),
-            optional("retry_on_status", _STATUS_CODES, "Answers that count as failures worth another try."),
-            optional("expect_status", _STATUS_CODES, "The answers that count as success; 200 to 299 if left out."),
-            optional(
-                "follow_redirects", {**BOOLEAN, "default": False}, "Go where a redirect points; each hop is checked."
-            ),
+            optional("retry_on_status", _STATUS_CODES, "Statuses that are retried as failures."),
+            optional("expect_status", _STATUS_CODES, "Statuses that count as success; by default, 200 to 299."),
+            optional("follow_redirects", {**BOOLEAN, "default": False}, "Follow redirects; each hop is checked."),
         ),
         hints={
             "with": "write `body` or `query`",

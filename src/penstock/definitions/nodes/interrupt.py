@@ -45,7 +45,7 @@ def _build(source: NodeSource) -> InterruptDetail:
         answer_schema_json=schema if isinstance(schema, dict) else {},
         approvers=approvers if isinstance(approvers, dict) else None,
         escalate_ms=escalation_ms(approvers),
-        # The published format cannot say who answers, and is never a tool: whoever drives such a run answers for it.
+        # The published format cannot say who answers, and is never a tool: the driver of such a run is responsible.
         anyone=not source.native or fields.get("answered_by") == "anyone",
         decline=fields.get("decline"),
         on_timeout=on_timeout,
@@ -72,7 +72,7 @@ def _quorum(node: OutlineNode, approvers: JsonObject) -> Iterator[Finding]:
     if isinstance(count, int) and count > 1 and declined_answer(schema, node.fields.get("decline")) is None:
         yield Finding(
             code="DECLINE_REQUIRED",
-            message=f"`{node.id}` asks {count} people, and nothing says which answer declines",
+            message=f"`{node.id}` asks {count} people, but no answer is known to decline",
             path=node.field_path("approvers"),
             hint="write `decline`, such as {approved: false}",
         )
@@ -114,9 +114,9 @@ KIND = NodeKind(
             optional("answer", ref("json_schema"), "The JSON Schema of the answer; a form is made from it."),
             optional("resume_schema", ref("json_schema"), "The same as `answer`."),
             optional(
-                "decline", {"not": {"type": "null"}}, "The answer of who declines; else what says no in `answer`."
+                "decline", {"not": {"type": "null"}}, "The answer that declines; by default, derived from `answer`."
             ),
-            optional("approvers", ref("approvers"), "Who may answer; it is an approval then."),
+            optional("approvers", ref("approvers"), "Who may answer; this makes the question an approval."),
             optional(
                 "answered_by",
                 {**choice("people", "anyone"), "default": "people"},
@@ -124,7 +124,7 @@ KIND = NodeKind(
                 "`anyone`: a model may answer by calling a tool, too.",
             ),
             optional("timeout", ref("duration"), "How long to wait for the answer."),
-            optional("on_timeout", ref("target"), "The node that follows when nobody answered in time."),
+            optional("on_timeout", ref("target"), "The next node if nobody answers in time."),
         ),
         exactly_one=(("message", "prompt", "prompt_ref"),),
         at_most_one=(("answer", "resume_schema"), ("approvers", "answered_by")),
@@ -159,6 +159,6 @@ KIND = NodeKind(
     comparison=Comparison(
         aliases={"prompt": "message", "resume_schema": "answer"},
         defaults={"answer": _ANY_OBJECT},
-        effects={"answer": unsafe("a question in a run in flight was asked, or answered, in the old form")},
+        effects={"answer": unsafe("a run in flight may have asked or answered the question in the old form")},
     ),
 )

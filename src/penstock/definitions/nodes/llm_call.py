@@ -50,7 +50,7 @@ KIND = NodeKind(
         description="Asks a language model; members not listed here are passed on to it.",
         fields=(
             required("model", STRING, "The model's name."),
-            optional("provider", STRING, "Who serves the model; `client`: whoever calls the workflow over MCP."),
+            optional("provider", STRING, "Who serves the model; `client` is the MCP client that calls the workflow."),
             optional("system_prompt", TEXT, "Standing instructions; may contain ${ jq }."),
             optional("prompt", TEXT, "The question; may contain ${ jq }."),
             optional("user_prompt", TEXT, "The same as `prompt`."),
@@ -61,17 +61,17 @@ KIND = NodeKind(
                 {"type": ["string", "array"], "items": OBJECT},
                 "Tools the model may call: a list of {name, description, input_schema}, or the state's member with it.",
             ),
-            optional("conversation", STRING, "The state's member that has what was said after the prompt."),
+            optional("conversation", STRING, "The state member with the conversation after the prompt."),
             optional(
                 "conversation_characters", COUNT, "How much of the conversation the model reads, the newest part."
             ),
             optional(
                 "summary",
                 STRING,
-                "The state's member with a summary, {text, entries}: the model reads it in place of so many entries.",
+                "The state member with a summary, {text, entries}, which replaces that many entries for the model.",
             ),
-            optional("summarize", BOOLEAN, "Write that summary, of what there is no room for, in place of a turn."),
-            optional("stream", BOOLEAN, "Ask for the answer piece by piece, also if nobody listens yet."),
+            optional("summarize", BOOLEAN, "Instead of a turn, summarize the part that no longer fits."),
+            optional("stream", BOOLEAN, "Stream the answer even without a reader."),
             optional("answer_schema", ref("json_schema"), "The JSON Schema of the answer that ends the conversation."),
         ),
         accepts_more=True,

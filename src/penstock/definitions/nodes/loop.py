@@ -43,8 +43,8 @@ def _caption(fields: JsonObject) -> str:
 
 def _rounds_changed(before: JsonValue, after: JsonValue) -> Effect:
     if isinstance(before, int) and isinstance(after, int) and after > before:
-        return Effect(reason="a loop that is under way has fewer rounds behind it")
-    return unsafe("a loop that is under way may have more rounds behind it")
+        return Effect(reason="a loop in progress has completed fewer rounds")
+    return unsafe("a loop in progress may have completed more rounds")
 
 
 KIND = NodeKind(
@@ -55,17 +55,17 @@ KIND = NodeKind(
         description="Repeats its nodes, at most a given number of times.",
         fields=(
             required("nodes", ref("nodes"), "What is repeated."),
-            optional("while", ref("jq"), "Go on as long as this is true; looked at before each round."),
-            optional("until", ref("jq"), "Stop when this is true; looked at after each round."),
+            optional("while", ref("jq"), "Repeat while this is true; tested before each round."),
+            optional("until", ref("jq"), "Stop when this is true; tested after each round."),
             required(
                 "max_iterations",
                 {**COUNT, "maximum": LOOP_ITERATIONS_MAX, "examples": [10]},
-                "The most rounds.",
+                "The maximum number of rounds.",
             ),
             optional(
                 "on_exhausted",
                 {**choice("fail", "continue"), "default": "fail"},
-                "What happens after the last round if the condition still asks for more.",
+                "What happens after the last round if the condition asks for another.",
             ),
         ),
         exactly_one=(("while", "until"),),

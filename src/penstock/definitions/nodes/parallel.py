@@ -58,7 +58,7 @@ KIND = NodeKind(
         description="Runs branches side by side and joins them.",
         fields=(
             BRANCHES_FIELD,
-            optional("join", {**_JOINS, "default": "all"}, "How many branches must complete before the run goes on."),
+            optional("join", {**_JOINS, "default": "all"}, "How many branches must complete before the run continues."),
             _N,
             optional("concurrency", COUNT, "How many branches run at the same time; all of them if left out."),
         ),
@@ -73,7 +73,7 @@ KIND = NodeKind(
                 required("join", _JOINS, "How many branches must complete."),
                 _N,
                 required("branches", array_of(ref("published_branch"), items_min=1), "The branches."),
-                optional("timeout", ref("published_duration"), "The longest the branches may take."),
+                optional("timeout", ref("published_duration"), "The time limit of the branches."),
             ),
             conditions=(_N_OF_M,),
             hints={"concurrency": "branches run side by side in the native format, `penstock: v1`"},

@@ -34,7 +34,7 @@ KIND = NodeKind(
             required("graph", STRING, "The graph, by its id."),
             optional("query", STRING, "The stored query, by its name: a read or a mutation."),
             optional("params", ref("template_object"), "The parameters of the query."),
-            optional("branch", STRING, "The branch that is read or changed; `main` if left out."),
+            optional("branch", STRING, "The branch that is read or changed; by default, `main`."),
             optional("snapshot", STRING, "A commit: read the graph as it was then."),
             optional("if_graph_commit", STRING, "The commit that the branch must be at, for a mutation or a merge."),
             optional("create_branch", ref("template_object"), "Creates a branch: `name`, and `source` (`main`)."),

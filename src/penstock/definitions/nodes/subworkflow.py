@@ -90,8 +90,8 @@ KIND = NodeKind(
     comparison=Comparison(
         aliases={"workflow_ref": "workflow", "input_mapping": "input"},
         effects={
-            "workflow": unsafe("a child run that is under way belongs to another workflow"),
-            "version_pin": unsafe("a child run that is under way belongs to another version"),
+            "workflow": unsafe("a child run in flight belongs to another workflow"),
+            "version_pin": unsafe("a child run in flight belongs to another version"),
         },
     ),
 )

@@ -72,7 +72,7 @@ KIND = NodeKind(
             required(
                 "server",
                 STRING,
-                "The MCP server, by its configured name; `client`: whoever calls over MCP; `penstock`: this server.",
+                "The MCP server, by its configured name; `client` is the calling MCP client, `penstock` this server.",
             ),
             required(
                 "tool",

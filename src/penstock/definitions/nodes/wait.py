@@ -18,7 +18,7 @@ __all__ = ["KIND"]
 _KINDS = choice("duration", "until", "signal")
 _DURATION_MS = optional("duration_ms", {"type": "integer", "minimum": 0}, "How long to wait, in milliseconds.")
 _SIGNAL = optional("signal", STRING, "The signal to wait for.")
-_KEEPS_DEADLINE = Effect(reason="a timer that runs already keeps its deadline")
+_KEEPS_DEADLINE = Effect(reason="a running timer keeps its deadline")
 
 
 def _build(source: NodeSource) -> WaitDetail:
@@ -66,7 +66,7 @@ KIND = NodeKind(
             optional("until", ref("moment"), "The moment to wait for, as an ISO timestamp or a template."),
             _SIGNAL,
             optional("timeout", ref("duration"), "How long to wait for the signal."),
-            optional("on_timeout", ref("target"), "The node that follows when the signal did not come in time."),
+            optional("on_timeout", ref("target"), "The next node if the signal does not arrive in time."),
         ),
         exactly_one=(("duration", "duration_ms", "until", "signal"),),
         needs=(("timeout", ("signal",)), ("on_timeout", ("timeout",))),

@@ -44,6 +44,8 @@ __all__ = [
 
 # How messages of the template compiler begin when the mistake is not in the jq itself; a test checks that they do.
 _TEMPLATE_MESSAGES = ("`${` without", "a text with a secret")
+# What belongs around jq in a value, or in the templates of other tools.
+_MARKS = re.compile(r"\$\{\s*(.*?)\s*\}|\{\{\s*(.*?)\s*\}\}")
 _SPACED_SECRET = re.compile(r"\$\{\s+secret\s*:|\$\{secret\s+:|\$\{secret:\s")
 
 
@@ -176,9 +178,25 @@ def _mapping_leaf(value: JsonValue, path: str) -> Leaf:
 def _query(program: str, path: str) -> Leaf:
     compiled = compile_expression(program)
     if isinstance(compiled, ExpressionProblem):
+        plain = _without_marks(program)
+        if plain is not None:
+            field = path.rpartition("/")[2]
+            line = plain if field.isdecimal() else f"{field}: {plain}"
+            return Mistake(path, "JQ_INVALID", "this is plain jq, without `${ }` or `{{ }}`", f"write `{line}`")
         code = "JQ_FORBIDDEN" if forbidden_uses(program) else "JQ_INVALID"
         return Mistake(path, code, _about_jq(compiled.message, code), compiled.hint)
     return Query(path, program)
+
+
+def _without_marks(program: str) -> str | None:
+    """The program without `${ }` and `{{ }}`, if it is one then."""
+    plain = _MARKS.sub(lambda found: found[1] or found[2] or "", program).strip()
+    if plain == program.strip():
+        return None
+    for candidate in (plain, f".{plain}"):
+        if not isinstance(compile_expression(candidate), ExpressionProblem):
+            return candidate
+    return None
 
 
 def _about_jq(message: str, code: str) -> str:

@@ -1,6 +1,6 @@
 """The cost of checking a value against a JSON Schema, computed from the schema alone.
 
-A validator follows every reference anew, so a few hundred bytes of `allOf` over `$ref` can stand for millions of
+A validator follows every reference again, so a few hundred bytes of `allOf` over `$ref` can stand for millions of
 visits. Each subschema gets a number of visits: its own, and those of everything that it applies, with references
 expanded and counted once per use. Visits that happen once per value are counted apart from those that happen for each
 element. A schema that refers to itself is counted by the depth of the value. The numbers are exact integers of any

@@ -46,7 +46,7 @@ _DRAFT: Final = "https://json-schema.org/draft/2020-12/schema"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchemaReference:
-    """A reference, and where it is; `name` is None if it cannot be read."""
+    """A reference, and where it is; `name` is `None` if it cannot be read."""
 
     text: str
     path: str

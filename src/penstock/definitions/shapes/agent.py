@@ -36,9 +36,9 @@ _TOOL = Shape(
     title="Tool of an agent",
     description="A capability that the agent may call, and whether a person is asked each time.",
     fields=(
-        required("tool", _NAME, "Its canonical name; with `*` at the end, all that begin like this."),
+        required("tool", _NAME, "Its canonical name, or a prefix that ends with `*`."),
         optional("approve", {**BOOLEAN, "default": False}, "Ask a person before each call."),
-        optional("approvers", ref("approvers"), "Who has to approve each call."),
+        optional("approvers", ref("approvers"), "Who must approve each call."),
     ),
     hints={"name": "write `tool`", "confirm": "write `approve`", "allow": "write `tool`"},
 )
@@ -46,20 +46,22 @@ _TOOL = Shape(
 _LIMITS = Shape(
     name="agent_limits",
     title="Limits of an agent",
-    description="When an agent has to stop, counted with everything that its run starts or calls.",
+    description="The limits of an agent, including everything that its run starts or calls.",
     fields=(
         optional(
             "turns",
             {**COUNT, "maximum": AGENT_TURNS_MAX, "default": AGENT_TURNS_DEFAULT},
-            "How often models are asked. Without it, 1,000 with everything below.",
+            "The number of requests to models; by default, 1,000 with everything below.",
         ),
-        optional("tokens", COUNT, "Tokens of all turns together, those that the model reads and those that it writes."),
-        optional("cost", {"type": "number", "exclusiveMinimum": 0, "examples": [0.5]}, "US dollars of all turns."),
-        optional("time", ref("duration"), "The time from the first turn on, waiting for people included."),
+        optional("tokens", COUNT, "Tokens of all turns, input and output together."),
+        optional(
+            "cost", {"type": "number", "exclusiveMinimum": 0, "examples": [0.5]}, "The cost of all turns in US dollars."
+        ),
+        optional("time", ref("duration"), "The time since the first turn, including waits for people."),
         optional(
             "parallel_tools",
             {**COUNT, "maximum": LLM_TOOL_CALLS_MAX, "default": AGENT_PARALLEL_TOOLS_DEFAULT},
-            "Calls of one turn that are made at the same time.",
+            "Concurrent calls of one turn.",
         ),
     ),
     hints={"max_turns": "write `turns`", "timeout": "write `time`", "max_tokens": "write `tokens`"},
@@ -68,7 +70,7 @@ _LIMITS = Shape(
 _CONVERSATION = Shape(
     name="agent_conversation",
     title="Conversation of an agent",
-    description="How much of a long conversation the model reads. The oldest turns are left out first, or summarised.",
+    description="How much of a long conversation the model reads. The oldest turns are omitted first, or summarized.",
     fields=(
         optional(
             "characters",
@@ -78,14 +80,14 @@ _CONVERSATION = Shape(
                 "maximum": AGENT_CONVERSATION_CHARACTERS_MAX,
                 "default": AGENT_CONVERSATION_CHARACTERS_DEFAULT,
             },
-            "Characters of what was said and of what tools returned; the instructions are not counted.",
+            "Characters of messages and tool results, without the instructions.",
         ),
         optional(
             "summarize",
             {**BOOLEAN, "default": False},
-            "Have a model summarise what is left out. A summary is paid for, and counts in `limits`.",
+            "Have a model summarize the omitted part. Summaries cost money and count in `limits`.",
         ),
-        optional("model", STRING, "The model that summarises; that of the agent if it is left out."),
+        optional("model", STRING, "The model that summarizes; by default, the model of the agent."),
     ),
     hints={
         "summary": "write `summarize: true`",
@@ -98,7 +100,8 @@ _SCOPES = {**array_of({"enum": list(MEMORY_SCOPES)}), "minItems": 1, "uniqueItem
 _MEMORY = Shape(
     name="agent_memory",
     title="Memory of an agent",
-    description="What the agent may remember beyond its run: of its session, of whoever started it, of the tenant.",
+    description="What the agent may remember beyond its run: for its session, for the principal that started it, for "
+    "the tenant.",
     fields=(
         optional("read", _SCOPES, "Offers `memory.get` and `memory.search`, for these scopes."),
         optional("write", _SCOPES, "Offers `memory.put`, for these scopes."),
@@ -118,15 +121,15 @@ _AGENT = Shape(
         optional(
             "prompt",
             TEXT,
-            "What it is asked, with ${ jq }; values in it are marked as data. Left out: `.input.prompt`, as it is.",
+            "The task, with ${ jq }; values in it are marked as data. By default, `.input.prompt`, unchanged.",
         ),
         optional(
             "tools",
             {**array_of({"anyOf": [_NAME, ref("agent_tool")]}), "maxItems": AGENT_TOOLS_MAX},
-            "The capabilities it may call, as far as whoever starts it may: names, patterns, or {tool, approve}.",
+            "The capabilities it may call, if the principal that starts it may: names, patterns, or {tool, approve}.",
         ),
         optional("output_schema", ref("json_schema"), "The JSON Schema of its answer; without one it is a text."),
-        optional("limits", ref("agent_limits"), "When it has to stop."),
+        optional("limits", ref("agent_limits"), "Its limits."),
         optional("conversation", ref("agent_conversation"), "How much of a long conversation it reads."),
         optional("memory", ref("agent_memory"), "What it may remember beyond its run; without it, nothing."),
         optional("ask_user", {**BOOLEAN, "default": False}, "Whether it may ask a person."),

@@ -50,7 +50,7 @@ _METHOD = choice("GET", "POST", "PUT", "PATCH", "DELETE")
 _DEFAULTS = Shape(
     name="defaults",
     title="Defaults",
-    description="What holds for activities that do not say otherwise, those that undo others included.",
+    description="Defaults for activities, including compensations.",
     fields=(
         optional("retry", ref("retry"), "The retry policy of activities without their own."),
         optional("timeout", ref("duration"), "The timeout of activities without their own."),
@@ -60,20 +60,20 @@ _DEFAULTS = Shape(
 _RATE = Shape(
     name="rate",
     title="Rate",
-    description="How often the workflow may be started, whichever way: so many at once, then as many over the time.",
+    description="How often the workflow may be started: a burst of `limit`, refilled over `per`.",
     fields=(
         required("limit", COUNT, "The number of starts."),
-        required("per", ref("duration"), "The time in which as many may follow."),
-        optional("bucket", STRING, "What is counted together; workflows of a tenant with the same bucket share it."),
+        required("per", ref("duration"), "The time in which as many more may start."),
+        optional("bucket", STRING, "The bucket that is counted; workflows of a tenant with the same bucket share it."),
     ),
 )
 
 _GOVERNANCE = Shape(
     name="governance",
     title="Governance",
-    description="What the gate in front of the workflow needs to know.",
+    description="The rules that the gate applies to calls of the workflow.",
     fields=(
-        optional("risk", choice("low", "medium", "high", "critical"), "The harm a wrong call can do."),
+        optional("risk", choice("low", "medium", "high", "critical"), "The harm that a wrong call can do."),
         optional("scopes", STRINGS, "The scopes a caller must have."),
         optional("confirm", {**BOOLEAN, "default": False}, "Ask the caller to confirm before the run starts."),
         optional("draft", choice("never", "always", "on_risk"), "Whether a call waits as a draft for approval."),
@@ -86,7 +86,7 @@ _GOVERNANCE = Shape(
 _SCHEDULE = Shape(
     name="schedule",
     title="Schedule",
-    description="Starts runs at certain times.",
+    description="Starts runs on a schedule.",
     fields=(
         required("cron", {**STRING, "examples": ["0 6 * * 1-5"]}, "The times, as a cron expression."),
         optional(
@@ -95,9 +95,9 @@ _SCHEDULE = Shape(
         optional(
             "overlap",
             {**choice("skip", "queue", "allow", "cancel_running"), "default": "skip"},
-            "What happens when the previous run is still going.",
+            "What happens if the previous run has not ended.",
         ),
-        optional("catch_up", ref("duration"), "How late a missed start is still made up for."),
+        optional("catch_up", ref("duration"), "How late a missed start may still happen."),
         optional("jitter", ref("duration"), "Starts are spread over this time."),
     ),
 )
@@ -113,7 +113,9 @@ _VERIFY = Shape(
             "How requests are signed; `none` only where the operator allows it.",
         ),
         optional(
-            "header", pattern("^[A-Za-z0-9-]{1,64}$", "X-Signature"), "The header with the signature, if not the usual."
+            "header",
+            pattern("^[A-Za-z0-9-]{1,64}$", "X-Signature"),
+            "The header with the signature, if not the default.",
         ),
         optional("skew", ref("duration"), "How old a signature may be, where it carries a time; 5m unless given."),
     ),
@@ -138,7 +140,7 @@ _WEBHOOK = Shape(
             pattern(r"^\$\{secret:[A-Z][A-Z0-9_]*\}$", "${secret:WEBHOOK_KEY}"),
             "The secret that signs requests, by reference.",
         ),
-        optional("verify", ref("verify"), "How requests are signed, if not in our own way."),
+        optional("verify", ref("verify"), "How requests are signed, if not in Penstock's format."),
         optional("schema", ref("json_schema"), "The JSON Schema of the request's body; others are refused."),
         optional("dedupe", ref("jq"), "The part of the request that makes it unique; repeats are ignored."),
         optional("filter", ref("jq"), "Requests for which this is false or null are ignored."),
@@ -164,7 +166,7 @@ _TRIGGER = Shape(
             "A name for the trigger: letters, digits, `_`, `.` and `-`.",
         ),
         optional("enabled", {**BOOLEAN, "default": True}, "Whether the trigger is active."),
-        optional("schedule", ref("schedule"), "Start at certain times."),
+        optional("schedule", ref("schedule"), "Start on a schedule."),
         optional("webhook", ref("webhook"), "Start when a request arrives."),
         optional(
             "input",
@@ -204,23 +206,23 @@ _TEST_ERROR = Shape(
 _EXPECT = Shape(
     name="expect",
     title="Expectation",
-    description="What the run of the test looks like at its end.",
+    description="The expected state of the run at its end.",
     fields=(
         optional("status", choice(*RUN_STATUSES), "The run's status."),
         optional("output", ANYTHING, "The run's result."),
         optional("path", STRINGS, "The ids of the nodes in the order they ran."),
         optional("error", ref("test_error"), "The failure."),
         optional("state", OBJECT, "Members that the state must have."),
-        optional("continues_with", ANYTHING, "The input of the run that goes on after a continue_as_new."),
+        optional("continues_with", ANYTHING, "The input of the next run after a continue_as_new."),
     ),
 )
 
 _TEST = Shape(
     name="test",
     title="Test",
-    description="A case with mocked activities; `penstock simulate --case` runs it.",
+    description="A case with mocked activities; `penstock workflow simulate --case` runs it.",
     fields=(
-        required("name", STRING, "The fact that the test shows."),
+        required("name", STRING, "The fact that the test proves."),
         optional("input", ANYTHING, "The run's input."),
         optional(
             "mock",
@@ -241,7 +243,7 @@ _TEST = Shape(
         optional("signals", array_of(ref("test_signal")), "Signals that arrive during the run."),
         optional("time_outs", array_of(STRING), "Nodes that run into their timeout."),
         required("expect", ref("expect"), "What must be true at the end."),
-        optional("skip", {**BOOLEAN, "default": False}, "Leave the test out."),
+        optional("skip", {**BOOLEAN, "default": False}, "Skip the test."),
     ),
     hints={"mocks": "write `mock`", "output": "write `expect: {output: …}`", "status": "write `expect: {status: …}`"},
 )
@@ -261,7 +263,7 @@ DOCUMENT = Shape(
         optional("title", TEXT, "A title for people."),
         optional("description", TEXT, "What the workflow does; assistants read it to choose the tool."),
         optional("labels", map_of(TEXT), "Words to find the workflow by."),
-        optional("metadata", OBJECT, "Anything your own tools need; never read here."),
+        optional("metadata", OBJECT, "Data for your own tools; Penstock ignores it."),
         optional("input", ref("json_schema"), "The JSON Schema of the run's input; enforced at the start."),
         optional("output", ref("json_schema"), "The JSON Schema of the run's result; enforced at the end."),
         optional("state", ref("state_schema"), "The JSON Schema of the state, with a reducer per property."),
@@ -270,15 +272,15 @@ DOCUMENT = Shape(
             array_of(pattern("^[A-Z][A-Z0-9_]*$", "SHOP_API_KEY")),
             "The secrets that activities may refer to as ${secret:NAME}.",
         ),
-        optional("timeout", ref("duration"), "The longest a whole run may take."),
-        optional("defaults", ref("defaults"), "What holds for activities that do not say otherwise."),
+        optional("timeout", ref("duration"), "The time limit of a whole run."),
+        optional("defaults", ref("defaults"), "Defaults for activities."),
         optional("on_error", ref("error_routes"), "What to do when a node fails and has no route of its own."),
         optional("nodes", ref("nodes"), "What the workflow does, in order."),
         optional("agent", ref("agent"), "A model that does the work with tools, instead of nodes."),
-        optional("edges", array_of(ref("edge")), "The order of the nodes, if it is not the listed one."),
+        optional("edges", array_of(ref("edge")), "The order of the nodes, if not the listed order."),
         optional("checkpointing", ref("checkpointing"), "When the run's state is stored in full."),
         optional("expose", ref("expose"), "How assistants see the workflow."),
-        optional("governance", ref("governance"), "What the gate in front of the workflow needs to know."),
+        optional("governance", ref("governance"), "The rules that the gate applies to calls of the workflow."),
         optional("triggers", array_of(ref("trigger")), "What starts runs without a caller."),
         optional("tests", array_of(ref("test")), "Cases with mocked activities."),
         optional("signature", ref("signature"), "A signature of the document."),

@@ -77,12 +77,13 @@ _EXPOSE_TOOL = Shape(
         optional(
             "task",
             {**choice("auto", "required", "after_questions"), "default": "auto"},
-            "When a call is an MCP task: `auto` if it takes longer, `required` always, `after_questions` after these.",
+            "When a call becomes an MCP task: `auto` if it takes longer, `required` always, `after_questions` after "
+            "questions.",
         ),
         optional(
             "requires",
             array_of(choice("elicitation", "sampling", "roots")),
-            "What a client must be able to do to call it; what the nodes cannot do without if left out.",
+            "The capabilities that a client needs; by default, those that the nodes require.",
         ),
     ),
     at_most_one=(("icon", "icons"),),
@@ -91,12 +92,12 @@ _EXPOSE_TOOL = Shape(
 _EXPOSE_RESOURCE = Shape(
     name="expose_resource",
     title="Resource",
-    description="How the workflow's result appears as a resource: whoever reads it starts a run.",
+    description="How the workflow's result appears as a resource. Reading it starts a run.",
     fields=(
         optional(
             "uri",
             {**STRING, "examples": ["reports://daily", "reports://{day}/summary"]},
-            "Its address; names in braces are members of the input. Left out: `penstock://resources/` and its name.",
+            "Its address; names in braces are members of the input. By default, `penstock://resources/` and its name.",
         ),
         optional("name", _WIRE_NAME, "The resource's name; the workflow's name if left out."),
         optional("title", TEXT, "A title for people."),
@@ -123,7 +124,7 @@ _PROMPT_MESSAGE = Shape(
     description="A message of a prompt.",
     fields=(
         optional("role", {**choice("user", "assistant"), "default": "user"}, "Who says it."),
-        required("text", STRING, "What is said. `{{name}}` shows an argument, as text; nothing in it is evaluated."),
+        required("text", STRING, "The text. `{{name}}` inserts an argument as text; it is not evaluated."),
     ),
 )
 
@@ -141,7 +142,7 @@ _EXPOSE_PROMPT = Shape(
         optional(
             "run",
             {**BOOLEAN, "default": False},
-            "Run the workflow; its output is what the prompt says: text, blocks of content, or `{role, content}`.",
+            "Run the workflow; its output is the prompt: text, blocks of content, or `{role, content}`.",
         ),
     ),
     at_most_one=(("icon", "icons"), ("messages", "run")),
@@ -159,17 +160,17 @@ _EXPOSE = Shape(
         optional(
             "sampling",
             {"const": True},
-            "Handle what clients of the OpenWOP mount want sampled: `.input.request` is their request.",
+            "Handle sampling requests of clients of the OpenWOP mount; `.input.request` is the request.",
         ),
         optional(
             "elicitation",
             {"const": True},
-            "Handle what clients of the OpenWOP mount want asked: `.input.request` is their request.",
+            "Handle elicitation requests of clients of the OpenWOP mount; `.input.request` is the request.",
         ),
         optional(
             "roots",
             {"const": True},
-            "Tell clients of the OpenWOP mount which roots there are: the output has them as `roots`.",
+            "List the roots for clients of the OpenWOP mount; the output has them as `roots`.",
         ),
     ),
 )

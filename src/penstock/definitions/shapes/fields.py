@@ -259,7 +259,7 @@ FRAGMENTS: Mapping[str, JsonObject] = {
     },
     "next": {
         "title": "Next",
-        "description": "The node that follows, if it is not the one listed after this.",
+        "description": "The next node, if it is not the next in the list.",
         "anyOf": [ref("target"), ref("next_when")],
     },
     "checkpoint_strategy": {
@@ -273,32 +273,32 @@ FRAGMENTS: Mapping[str, JsonObject] = {
 RETRY = Shape(
     name="retry",
     title="Retry policy",
-    description="How often, and how fast, a failed activity is tried again.",
+    description="How often, and how fast, to retry a failed activity.",
     fields=(
-        required("max_attempts", {**COUNT, "examples": [3, 5]}, "The number of tries in all; 1 means no retry."),
-        optional("initial_interval", ref("duration"), "The delay before the second try."),
+        required("max_attempts", {**COUNT, "examples": [3, 5]}, "The number of attempts in all; 1 means no retry."),
+        optional("initial_interval", ref("duration"), "The delay before the second attempt."),
         optional(
             "backoff_coefficient",
             {"type": "number", "exclusiveMinimum": 0, "default": 1, "examples": [2]},
-            "The factor by which the delay grows from try to try.",
+            "The factor by which the delay grows.",
         ),
-        optional("max_interval", ref("duration"), "The longest delay between two tries."),
-        optional("max_elapsed", ref("duration"), "No new try begins when this much time has passed since the first."),
+        optional("max_interval", ref("duration"), "The longest delay between two attempts."),
+        optional("max_elapsed", ref("duration"), "No new attempt begins after this time since the first."),
         optional("jitter", {**BOOLEAN, "default": False}, "Vary the delays, so that many runs do not retry at once."),
-        optional("non_retryable_errors", STRINGS, "Error codes that end the activity at once."),
+        optional("non_retryable_errors", STRINGS, "Error codes that are not retried."),
     ),
 )
 
-RETRY_FIELD = optional("retry", ref("retry"), "How often, and how fast, a failure is tried again.")
+RETRY_FIELD = optional("retry", ref("retry"), "How often, and how fast, to retry a failure.")
 
 ERROR_ROUTE = Shape(
     name="error_route",
     title="Error route",
-    description="Where a failure leads, or the value that takes the place of the node's output.",
+    description="Where a failure leads, or the value that replaces the node's output.",
     fields=(
         optional("code", STRING, "The error code this route is for; without code and codes it is for any error."),
         optional("codes", array_of(STRING, items_min=1), "The error codes this route is for."),
-        optional("next", ref("target"), "The node that takes over; it can read .error."),
+        optional("next", ref("target"), "The next node; it can read .error."),
         optional("fallback", ref("template"), "The output of the node instead of the failure."),
     ),
     exactly_one=(("next", "fallback"),),
@@ -347,7 +347,7 @@ APPROVERS = Shape(
     title="Approvers",
     description="Who may answer.",
     fields=(
-        optional("group", STRING, "A group whose members may answer: those who have the scope `approve:GROUP`."),
+        optional("group", STRING, "A group whose members may answer: principals with the scope `approve:GROUP`."),
         optional("groups", array_of(STRING, items_min=1), "Several groups; members of any of them may answer."),
         optional(
             "users", array_of(STRING, items_min=1), "Principals or subjects who may answer, such as `key:k7qm2xw4htnb`."
@@ -355,13 +355,15 @@ APPROVERS = Shape(
         optional(
             "not_requester",
             {**BOOLEAN, "default": False},
-            "Whoever started the run, made the key that did, or is acted for, may not answer, with any key of theirs.",
+            "Excludes the person who started the run, made its key, or is acted for, with all of their keys.",
         ),
         optional(
-            "services", {**BOOLEAN, "default": False}, "Principals of kind `service` may answer, too; otherwise people."
+            "services",
+            {**BOOLEAN, "default": False},
+            "Principals of kind `service` may answer, too; by default, only people.",
         ),
-        optional("count", {**COUNT, "default": 1}, "How many people must agree; one who declines ends it."),
-        optional("escalate", ref("escalation"), "Who else is asked if it is not decided in time."),
+        optional("count", {**COUNT, "default": 1}, "How many people must approve; one decline ends it."),
+        optional("escalate", ref("escalation"), "Who else may answer if there is no decision in time."),
     ),
     at_most_one=(("group", "groups"),),
     hints={"user": "write `users`, a list", "quorum": "write `count`", "escalation": "write `escalate`"},
@@ -370,11 +372,11 @@ APPROVERS = Shape(
 ESCALATION = Shape(
     name="escalation",
     title="Escalation",
-    description="Who else is asked if an approval is not decided in time.",
+    description="Who else may answer an approval if there is no decision in time.",
     fields=(
-        required("after", ref("duration"), "How long those who were asked first have by themselves."),
-        required("to", ref("escalation_target"), "Who is asked then."),
-        optional("instead", {**BOOLEAN, "default": False}, "Those who were asked first may not answer from then on."),
+        required("after", ref("duration"), "How long the first approvers have before others may answer."),
+        required("to", ref("escalation_target"), "Who may answer then."),
+        optional("instead", {**BOOLEAN, "default": False}, "The first approvers may no longer answer from then on."),
     ),
     hints={"groups": "write `to: {groups: […]}`", "group": "write `to: {group: …}`", "timeout": "write `after`"},
 )
@@ -390,7 +392,7 @@ ESCALATION_TARGET = Shape(
     ),
     at_most_one=(("group", "groups"),),
     at_least_one=(("group", "groups", "users"),),
-    hints={"user": "write `users`, a list", "count": "as many have to agree as before"},
+    hints={"user": "write `users`, a list", "count": "the number of approvals stays the same"},
 )
 
 CHECKPOINTING = Shape(

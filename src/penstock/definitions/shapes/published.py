@@ -42,13 +42,13 @@ PUBLISHED_FRAGMENTS: Mapping[str, JsonObject] = {
 _RETRY = Shape(
     name="published_retry",
     title="Retry policy",
-    description="How often, and how fast, a failed activity is tried again.",
+    description="How often, and how fast, to retry a failed activity.",
     fields=(
-        required("max_attempts", COUNT, "The number of tries in all."),
-        optional("initial_interval", ref("published_interval"), "The delay before the second try."),
+        required("max_attempts", COUNT, "The number of attempts in all."),
+        optional("initial_interval", ref("published_interval"), "The delay before the second attempt."),
         optional("backoff_coefficient", {"type": "number"}, "The factor by which the delay grows."),
-        optional("max_interval", ref("published_interval"), "The longest delay between two tries."),
-        optional("non_retryable_errors", array_of(TEXT), "Error codes that end the activity at once."),
+        optional("max_interval", ref("published_interval"), "The longest delay between two attempts."),
+        optional("non_retryable_errors", array_of(TEXT), "Error codes that are not retried."),
     ),
 )
 

@@ -14,6 +14,7 @@ import yaml
 from penstock.base import limits
 from penstock.base.json import json_pointer
 from penstock.definitions.source.findings import Finding, Position
+from penstock.definitions.source.quoting import find_value, quote_braces
 from penstock.definitions.source.tree import (
     AliasNode,
     MappingNode,
@@ -47,6 +48,7 @@ NOT_FINITE = re.compile(r"[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)")
 # Far beyond any double; longer numbers are not worth converting.
 NUMBER_CHARACTERS_MAX = 400
 HINTS = {
+    "found a tab character": "indent with spaces, not tabs",
     "found character that cannot start any token": "indent with spaces, not tabs; quote text that begins with @ or %",
     "mapping values are not allowed": "put text that contains `: ` in quotes",
     "could not find expected ':'": "each line of an object is `key: value`",
@@ -55,6 +57,9 @@ HINTS = {
     "found unexpected end of stream": "a quote or bracket is not closed",
     "found unknown escape character": "use single quotes for text with backslashes",
 }
+# What the parser says where a bracket ends a plain text.
+_INTERRUPTED = ("',' or", "cannot start any token")
+_KEY = re.compile(r"\s*(?:- )?[A-Za-z_][\w-]*")
 EMPTY = Finding(
     code="SYNTAX_ERROR", message="the document is empty", hint="begin with `penstock: v1`", position=Position(1, 1)
 )
@@ -75,7 +80,7 @@ class _Frame:
 
 def read_yaml(text: str) -> tuple[SourceNode | None, tuple[Finding, ...]]:
     """Read a YAML text into a tree. No tree means that reading stopped at the last finding."""
-    builder = _Builder()
+    builder = _Builder(text)
     try:
         for event in _events(text):
             builder.take(event)
@@ -91,11 +96,7 @@ def _events(text: str) -> Iterator[yaml.Event]:
         yield from yaml.parse(text, Loader=LOADER)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
-        problem = error.problem or "the text is not YAML"
-        hint = next((hint for words, hint in HINTS.items() if words in problem), "check indentation and quotes here")
-        message = f"{problem} {error.context}" if error.context else problem
-        finding = Finding(code="SYNTAX_ERROR", message=message, hint=hint, position=_position(mark))
-        raise SourceRefused(finding) from error
+        raise SourceRefused(_syntax_error(text, error, _position(mark))) from error
     except yaml.reader.ReaderError as error:
         before = text.encode("utf-8")[: error.position].decode("utf-8", "ignore")
         position = Position(before.count("\n") + 1, len(before) - before.rfind("\n"))
@@ -108,8 +109,32 @@ def _events(text: str) -> Iterator[yaml.Event]:
         raise SourceRefused(finding) from error
 
 
+def _syntax_error(text: str, error: yaml.MarkedYAMLError, position: Position) -> Finding:
+    problem = error.problem or "the text is not YAML"
+    line = _line_at(text, position)
+    correction = find_value(line, position.column) if any(words in problem for words in _INTERRUPTED) else None
+    if correction is not None:
+        return Finding(
+            code="SYNTAX_ERROR",
+            message="a value with brackets stands here without quotes",
+            hint=f"put it in quotes: `{correction.line}`",
+            position=Position(position.line, correction.start + 1),
+        )
+    hint = next((hint for words, hint in HINTS.items() if words in problem), "check indentation and quotes here")
+    if "mapping values" in problem and _KEY.fullmatch(line[: position.column - 1]):
+        hint = "check the indentation: keys of one object start in the same column; text with `: ` needs quotes"
+    message = f"{problem} {error.context}" if error.context else problem
+    return Finding(code="SYNTAX_ERROR", message=message, hint=hint, position=position)
+
+
+def _line_at(text: str, position: Position) -> str:
+    lines = text.splitlines()
+    return lines[position.line - 1] if position.line <= len(lines) else ""
+
+
 class _Builder:
-    def __init__(self) -> None:
+    def __init__(self, text: str) -> None:
+        self.text = text
         self.root: SourceNode | None = None
         self.findings: list[Finding] = []
         self.stack: list[_Frame] = []
@@ -213,6 +238,12 @@ class _Builder:
             return None
         if isinstance(value, ScalarNode) and isinstance(value.value, str):
             return value.value
+        correction = quote_braces(_line_at(self.text, node.position), node.position.column - 1)
+        if isinstance(value, MappingNode) and correction is not None:
+            hint = f"put it in quotes: `{correction.line}`"
+            position = Position(node.position.line, correction.start + 1)
+            self._report("KEY_NOT_TEXT", "`{{ }}` stands here without quotes", hint, position)
+            return None
         self._report(
             "KEY_NOT_TEXT",
             "the keys of an object must be text",

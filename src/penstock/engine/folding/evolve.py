@@ -207,7 +207,7 @@ def _resume(draft: RunState, record: Record, body: commands.ResumeExecution) -> 
 
 def _owed_event(draft: RunState, record: Record, body: Body) -> None:
     if draft.owed is None or type(draft.owed) is not type(body):
-        raise corrupt(record, "tells of a command that is not before it")
+        raise corrupt(record, "reports a command that does not precede it")
     draft.owed = None
 
 

@@ -128,7 +128,7 @@ class ExecutionCancelled(Event, frozen=True):
 
 
 class ExecutionContinued(_VisitBody, frozen=True):
-    """The run is over, and another one goes on in its place with this input."""
+    """The run is over, and another run continues it with this input."""
 
     successor_execution_id: str | None = written()
     input: Value = written()
@@ -151,7 +151,7 @@ class ExecutionPaused(Event, frozen=True):
 
 
 class ExecutionResumed(Event, frozen=True):
-    """The run goes on."""
+    """The run continues."""
 
 
 # --- a visit -------------------------------------------------------------------------------------
@@ -305,14 +305,14 @@ class InterruptVoted(_VisitBody, frozen=True):
 
 
 class InterruptEscalated(_VisitBody, frozen=True):
-    """Nobody decided in time: others are asked. `approvers` are those who may answer from now on."""
+    """There was no decision in time, so others may answer. `approvers` are the people who may answer from now on."""
 
     approvers: Value = written()
     interrupt_id: str | None = None
 
 
 class InterruptResumed(_VisitBody, frozen=True):
-    """The answer was taken; an activity that asked goes on with it."""
+    """The answer was taken; an activity that asked continues with it."""
 
     deadline: int | None = None
 
@@ -450,7 +450,7 @@ class ScopeFailed(_VisitBody, frozen=True):
 
 
 class SubworkflowStarted(_VisitBody, frozen=True):
-    """The child run is asked for."""
+    """The child run is requested."""
 
     times_out: ClassVar[bool] = True
     derived_ids: ClassVar[tuple[str, ...]] = ("parent_execution_id", "child_execution_id")

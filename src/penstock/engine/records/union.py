@@ -1,7 +1,7 @@
 """Every record type as one closed union, for code that must handle each of them.
 
-A `match` over `AnyBody`, or over one of its groups, that ends with `assert_never` fails the type check once a type is
-added here, and a test keeps this list equal to `TYPES`.
+A `match` over `AnyBody`, or over one of its groups, ends with `assert_never`. It fails the type check once a type is
+added here. A test keeps this list equal to `TYPES`.
 
 Above it: readers of whole histories. Below it: `commands`, `events`.
 """

@@ -58,7 +58,7 @@ def _addressed(state: RunState, given: _Result) -> Activation | Refused:
             return lost
     asked = _rounds(activation)
     if given.round not in (None, asked):
-        message = f"{given.node_id} has asked {asked} questions by now; this is what came before of it"
+        message = f"{given.node_id} has asked {asked} questions by now; this outcome is from an earlier round"
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     return activation
 
@@ -73,7 +73,7 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
         return expected  # the usual case, without scanning all other activations
     under_way = [item for item in state.activations() if item.phase in AT_WORK]
     if not under_way:
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"run {state.run_id} waits for no activity")
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"run {state.run_id} is not waiting for an activity")
     named = [item for item in under_way if item.node_id == node_id and visit in (None, item.visit)]
     if not named:
         waiting = ", ".join(sorted({item.node_id for item in under_way}))
@@ -84,7 +84,7 @@ def _pending(state: RunState, node_id: str, visit: int | None, attempt: int | No
     # Prefer an activation at work to one that asks a person.
     activation = min(named, key=lambda item: item.phase is Phase.ASKING)
     if attempt is not None and attempt != activation.attempt:
-        message = f"attempt {attempt} of {node_id} is over; attempt {activation.attempt} is under way"
+        message = f"attempt {attempt} of {node_id} has ended; attempt {activation.attempt} is running"
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     return activation
 
@@ -101,7 +101,7 @@ def complete_activity(turn: Turn, given: CompleteActivity) -> Refused | None:
         return activation
     unfit = refuse_unfit(given.result, "the result", code="SUBMIT_VALIDATION_ERROR")
     if unfit is None and given.extra is not None:
-        unfit = refuse_unfit(given.extra, "what the result brings along", code="SUBMIT_VALIDATION_ERROR")
+        unfit = refuse_unfit(given.extra, "the metadata of the result", code="SUBMIT_VALIDATION_ERROR")
     if unfit is not None:
         return unfit
     node = node_of(turn.workflow, activation)
@@ -140,7 +140,7 @@ def ask_in_activity(turn: Turn, given: AskInActivity) -> Refused | None:
     if isinstance(activation, Refused):
         return activation
     if activation.phase is Phase.ASKING:
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} asks a person already")
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} is already waiting for an answer")
     unfit = _unfit_question(given)
     if unfit is not None:
         return Refused("SUBMIT_VALIDATION_ERROR", f"the question of {given.node_id} cannot be asked: {unfit}")
@@ -226,7 +226,7 @@ def report_outcome_unknown(turn: Turn, given: ReportOutcomeUnknown) -> Refused |
     if isinstance(activation, Refused):
         return activation
     if activation.phase is Phase.ASKING:
-        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} is not under way: it asks a person")
+        return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", f"{given.node_id} is not in progress: it waits for an answer")
     if activation.phase is Phase.OUTCOME_UNKNOWN:
         return None
     turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))

@@ -1,7 +1,7 @@
 """The walk: make every move that needs no input, lowest scope first, until the run waits or ends.
 
-`settle` is the whole control flow of a decision after its input was recorded. The order (lowest scope serial first) is
-a function of the state alone, so a run that was cut anywhere makes the same moves in the same order when it continues.
+`settle` is the whole control flow of a decision after its input was recorded. The order (lowest scope serial first)
+depends on the state alone. So a run that was cut anywhere makes the same moves in the same order when it continues.
 
 Above it: `decide`. Below it: `nodes` (what each node type does), `completion`, `endings`.
 """

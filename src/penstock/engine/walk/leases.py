@@ -1,7 +1,7 @@
 """Leases on host-mediated activities: who performs one, until when, and who may submit its result.
 
 A host that leases an activity keeps others from doing the same work. Another host may take over a lease that has
-expired; the previous holder learns this when it submits. Leases bind only those who use them: a submit that names no
+expired; the previous holder learns this when it submits. Leases bind only hosts that use them: a submit that names no
 holder is always accepted.
 
 Above it: `decide`, `activities`. Below it: `turn`. There is no timer: a lease is compared with the time of an input.
@@ -36,7 +36,7 @@ def lease_activity(turn: Turn, given: LeaseActivity) -> Refused | None:
     if held is not None and held.holder != given.holder:
         if given.at < held.until:
             message = f"{activation.node_id} is leased by {held.holder} until {format_instant(held.until)}"
-            return Refused("ACTIVITY_LEASED", message, "take another activity, or try again then", _details(held))
+            return Refused("ACTIVITY_LEASED", message, "lease another activity, or try again then", _details(held))
         if happens_at_most_once(turn.workflow, activation):
             # The previous holder may have performed it. A person decides; another host must not repeat it.
             turn.record(events.ActivityOutcomeUnknown(*activation.key, attempt=activation.attempt))
@@ -58,13 +58,15 @@ def refuse_lost_lease(activation: Activation, holder: str | None) -> Refused | N
 
 def _invalid_request(turn: Turn, given: LeaseActivity) -> Refused | None:
     if turn.state.mode != "host_mediated":
-        message = f"run {turn.state.run_id} has its activities performed; only those of a host-mediated run are leased"
+        message = f"run {turn.state.run_id} is not host-mediated, so its activities cannot be leased"
         return Refused("ACTIVITY_LEASE_NOT_ALLOWED", message)
     if not given.holder or len(given.holder) > limits.LEASE_HOLDER_CHARACTERS_MAX:
-        message = f"a holder has a name of 1 to {limits.LEASE_HOLDER_CHARACTERS_MAX} characters"
+        message = f"the name of a holder must have 1 to {limits.LEASE_HOLDER_CHARACTERS_MAX} characters"
         return Refused("VALIDATION_ERROR", message)
     if not 0 <= given.lease_ms <= limits.ACTIVITY_LEASE_MS_MAX:
-        return Refused("VALIDATION_ERROR", f"a lease lasts from 0 to {limits.ACTIVITY_LEASE_MS_MAX} ms; extend it then")
+        return Refused(
+            "VALIDATION_ERROR", f"a lease must last 0 to {limits.ACTIVITY_LEASE_MS_MAX} ms; extend it for longer work"
+        )
     return None
 
 
@@ -75,7 +77,7 @@ def _activation_to_lease(turn: Turn, given: LeaseActivity) -> Activation | Refus
     named = [item for item in requested if item.node_id == given.node_id and given.visit in (None, item.visit)]
     if not named:
         waiting = ", ".join(sorted({item.node_id for item in requested})) or "nothing"
-        message = f"{given.node_id} is not waiting for somebody to do it; waiting: {waiting}"
+        message = f"{given.node_id} is not waiting to be performed; waiting: {waiting}"
         return Refused("ACTIVITY_SUBMIT_NOT_AWAITING", message)
     own = [item for item in named if item.lease is not None and item.lease.holder == given.holder]
     if given.extend or not given.lease_ms:
@@ -90,7 +92,7 @@ def _lease_lost(activation: Activation, holder: str) -> Refused:
         message = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"
         return Refused("ACTIVITY_LEASE_LOST", message, "lease the activity first, or name no holder")
     message = f"{holder} lost {activation.node_id} to {held.holder}, who has it until {format_instant(held.until)}"
-    return Refused("ACTIVITY_LEASE_LOST", message, "drop this work: somebody else does it", _details(held))
+    return Refused("ACTIVITY_LEASE_LOST", message, "drop this work: another worker does it", _details(held))
 
 
 def _details(held: Lease) -> JsonObject:

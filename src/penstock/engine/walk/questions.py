@@ -237,7 +237,7 @@ def _voter(given: AnswerInterrupt) -> Voter:
 def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: JsonValue) -> Refused | bool | None:
     """Record an answer as one of several votes; None if it decides the question.
 
-    All have to agree to the same answer, and one who declines ends it. The same vote twice counts once.
+    All approvers must give the same answer, and one decline ends it. The same vote twice counts once.
     """
     approvers = approvers_of(question.approvers)
     if approvers is None or approvers.count == 1 or question.round:
@@ -247,12 +247,16 @@ def _vote(turn: Turn, question: OpenQuestion, given: AnswerInterrupt, answer: Js
     if earlier is not None:
         if earlier.get("by") == given.by and earlier.get("answer") == answer:
             return True
-        message = f"you have answered {question.interrupt_id} already, with this key or another; several people have to"
-        return Refused("ALREADY_VOTED", message, "somebody else answers", {"interrupt_id": question.interrupt_id})
+        message = (
+            f"you have already answered {question.interrupt_id}, with this or another key; it needs several people"
+        )
+        return Refused(
+            "ALREADY_VOTED", message, "ask another approver to answer", {"interrupt_id": question.interrupt_id}
+        )
     if _declines(question, answer):
         return None
     if question.votes and question.votes[0].get("answer") != answer:
-        message = f"the others have agreed to another answer to {question.interrupt_id}"
+        message = f"the other approvers gave a different answer to {question.interrupt_id}"
         hint = "give the same answer, or decline; a comment goes into the note"
         return Refused("VOTES_DIFFER", message, hint, {"answer": question.votes[0].get("answer")})
     if len(question.votes) + 1 >= approvers.count:
@@ -334,6 +338,6 @@ def _question_meant(state: RunState, given: AnswerInterrupt) -> OpenQuestion | R
     if len(questions) > 1:
         names = ", ".join(item.interrupt_id for item in questions)
         return Refused(
-            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "say which node the answer is for"
+            "INVALID_RESUME_PAYLOAD", f"several questions are open ({names})", "name the node that the answer is for"
         )
     return questions[0]

@@ -172,7 +172,7 @@ def happens_at_most_once(workflow: Workflow, activation: Activation) -> bool:
 
 
 def parallel_span(workflow: Workflow, state: RunState, scope: Scope) -> JsonObject | None:
-    """Return the published description of the branch that contains a scope, or None outside of branches."""
+    """Return the published description of the branch that contains a scope, or None outside branches."""
     inner: Scope | None = scope
     while inner is not None and inner.parent is not None:
         parent = state.scopes[inner.parent]

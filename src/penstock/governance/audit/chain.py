@@ -2,13 +2,13 @@
 
 Without the key, nobody can change, remove or insert an entry without breaking the chain. The head of the chain
 (`ChainHead`) reveals entries that were cut off at either end: it holds the first and the last link, is stored
-separately and is sealed under the same key. If chain and head are both rolled back to an earlier state, only somebody
-who noted a later number and hash elsewhere can tell.
+separately and is sealed under the same key. If chain and head are both rolled back to an earlier state, only a later
+number and hash that were noted elsewhere reveal it.
 
 The seal is an HMAC-SHA256 over the number, the leaf (`leaves`) and the seal before it. Records of earlier releases have
 no salt; theirs is over the canonical JSON (RFC 8785, with integers written in full) of `{"entry": ..., "previous_hash":
-..., "seq": ...}`. Fields of the entry that are None are left out, so that a later release can add fields and still
-verify what an earlier one sealed.
+..., "seq": ...}`. Fields with the value `None` are left out, so that a later release can add fields and still verify
+  older seals.
 
 Retention may remove records between others that are kept. A sealed `RemovedRecords` stands for them: it has their
 leaves, so that the Merkle tree stays whole, and the seals at both ends, so that the chain does.

@@ -1,11 +1,11 @@
 """Signed checkpoints of an audit trail, in the forms of C2SP: signed notes, tlog checkpoints, verifier keys.
 
 A checkpoint names the trail, its size, the root of its Merkle tree and the time. An Ed25519 signature over that text
-follows, with the name of the key and four bytes that tell keys of one name apart. Any tool that knows signed notes can
-verify it.
+follows, with the name of the key and four bytes that distinguish keys of the same name. Any tool that knows signed
+notes can verify it.
 
-A server that changes its key leaves a statement: a note that names the old and the new key and is signed by both.
-Whoever trusts one of them can trust the other (`trusted_keys`).
+A server that changes its key leaves a statement: a note that names the old and the new key and is signed by both. Trust
+in one of them extends to the other (`trusted_keys`).
 
 Above it: `trails`, operations, `app`, which keeps the key. Below it: Ed25519.
 """
@@ -64,7 +64,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
     @property
     def key_id(self) -> bytes:
-        """Tells keys of one name apart."""
+        """Distinguishes keys of the same name."""
         return hashlib.sha256(self.name.encode() + b"\n" + _ED25519 + self.public).digest()[:_ID_BYTES]
 
     def __str__(self) -> str:
@@ -73,7 +73,7 @@ class VerifierKey(msgspec.Struct, frozen=True):
 
     @classmethod
     def parse(cls, text: str) -> VerifierKey:
-        """Read a key from its text; raise ValueError if it is none."""
+        """Read a key from its text; raise ValueError if it is not a key."""
         name, _, rest = text.strip().partition("+")
         key_id, _, encoded = rest.partition("+")
         public = _unbase64(encoded)
@@ -178,7 +178,7 @@ class Checkpoint(msgspec.Struct, frozen=True, kw_only=True):
 
     @classmethod
     def parse(cls, text: str) -> Checkpoint:
-        """Read a checkpoint; raise ValueError if it is none. Unknown lines at the end are ignored."""
+        """Read a checkpoint; raise ValueError if it is not a checkpoint. Unknown lines at the end are ignored."""
         origin, size, root, *more = [*text.splitlines(), "", "", ""][: max(3, text.count("\n"))]
         decoded = _unbase64(root)
         if not origin or not (size.isascii() and size.isdecimal()) or str(int(size)) != size:
@@ -212,7 +212,7 @@ def key_statement(old: SigningKey, new: SigningKey, at: str) -> str:
 
 
 def stated_keys(note: Note) -> tuple[VerifierKey, VerifierKey] | None:
-    """Return the old and the new key of a statement; None if the note is none, or not signed by both."""
+    """Return the old and the new key of a statement; None if the note is not a statement, or not signed by both."""
     title, *lines = note.text.splitlines()
     if title != _STATEMENT or len(lines) < 2:  # noqa: PLR2004  # the old and the new key
         return None

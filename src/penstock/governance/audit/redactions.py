@@ -1,9 +1,9 @@
 """Which redactions of a trail are on record: a later record names the record, the fields and their commitments.
 
-Anybody who has an export can compute commitments, so an erased field by itself proves nothing. The call that erases
+Anybody who has an export can compute commitments, so an erased field alone proves nothing. The erasing call
 (`audit.redact`) leaves a record whose details have the commitments of every field that it erased. `RedactionLedger`
-compares the two. A record counts only if it is authentic itself: its seal was verified, or a checkpoint covers it. The
-caller says how far that is so.
+compares the two. A record counts only if it is authentic itself: its seal is valid, or a checkpoint covers it. The
+caller says which records are.
 
 Releases before that recorded only how many records were redacted. `audit.redact` for the same records and fields puts
 such redactions on record afterwards.
@@ -64,7 +64,7 @@ def claimed_redactions(fields: Mapping[str, Any]) -> dict[int, dict[str, str]]:
 def removable(records: Sequence[R], exists: Callable[[int], bool]) -> list[R]:
     """Return the records, oldest first, that retention may remove together.
 
-    Left out are records that say what was erased in records which stay: these count as redacted only because of them.
+    It omits records that name the redactions of records which stay, because those depend on them.
     """
     going = {record.seq for record in records}
     for record in records:  # one that is named comes before the one that names it, so it is decided already
@@ -87,7 +87,7 @@ class RedactionLedger:
 
     def __init__(self) -> None:
         self._open: dict[int, dict[str, str]] = {}
-        """What was erased and is not on record yet."""
+        """Redactions that are not on record yet."""
         self._recorded: dict[int, int] = {}
         """The record that says the last of what was erased in a record."""
         self._fields: dict[int, tuple[str, ...]] = {}
@@ -109,7 +109,7 @@ class RedactionLedger:
                 del self._open[named]
 
     def redactions(self) -> Sequence[Redaction]:
-        """Return every redaction, oldest first, with what is not on record."""
+        """Return every redaction, oldest first, also those that are not on record."""
         return [
             Redaction(
                 seq=seq,

@@ -1,9 +1,9 @@
 """The lines of an exported trail: as JSON objects, and as CloudEvents 1.0.
 
-A line is a record (its fields beside `seq`, `previous_hash` and `hash`; what is not set is left out), a stretch of
-removed records (`removed`), a signed checkpoint (`checkpoint`), a stamp of a time-stamping authority on one (`stamp`),
-or a statement about a key (`key_statement`). Each has the `tenant` whose trail it belongs to. A CloudEvent has such a
-line as its `data`, and its other members follow from the line.
+A line is a record: its fields beside `seq`, `previous_hash` and `hash`, without fields that are not set. Or it is a
+stretch of removed records (`removed`), a signed checkpoint (`checkpoint`), a stamp of a time-stamping authority on one
+(`stamp`), or a statement about a key (`key_statement`). Each has the `tenant` whose trail it belongs to. A CloudEvent
+has such a line as its `data`, and its other members follow from the line.
 
 Every line has exactly one form. A line that says the same in another way is refused: people and other programs might
 read it differently.

@@ -1,4 +1,4 @@
-"""Verifies an exported trail with nothing but public keys: what a stranger does.
+"""Verifies an exported trail with nothing but public keys, as third parties do.
 
 A trail is a sequence of records and of stretches that retention removed, oldest first, with the checkpoints that were
 signed over it. `TrailVerifier` takes the parts one by one, computes the Merkle tree as it goes, and compares its root
@@ -87,16 +87,16 @@ ProblemKind: TypeAlias = Literal[
 
 
 class TrailProblem(msgspec.Struct, frozen=True, kw_only=True):
-    """Something that is wrong, and where."""
+    """A problem and its place."""
 
     kind: ProblemKind
     message: str
     seq: int | None = None
-    """The record at which it was noticed."""
+    """The record at which the problem was found."""
 
 
 class Allowances(msgspec.Struct, frozen=True, kw_only=True):
-    """What counts as intact although it cannot be verified, because a person said so."""
+    """What a person accepts as intact although it cannot be verified."""
 
     uncovered: bool = False
     """What no checkpoint covers: a whole trail, the record of a removal or redaction, a checkpoint that is missing."""
@@ -139,7 +139,7 @@ class TrailReport(msgspec.Struct, frozen=True, kw_only=True):
     stamped_at: str | None = None
     """When it was stamped, as the authority says."""
     unverified_stamps: int = 0
-    """Stamps that nobody verified, because no certificate was given."""
+    """Stamps that were not verified, because no certificate was given."""
 
     @property
     def intact(self) -> bool:

@@ -92,14 +92,16 @@ def _redactions(given: Mapping[str, str], effect: str, problems: list[str]) -> t
     if "outcome" in given:
         problems.append("@redact and @outcome exclude each other: write two policies")
     if given.get("mode") == "shadow":
-        problems.append("@redact cannot be watched: it decides about no call; `policy.explain` shows what it hides")
+        problems.append(
+            "@redact cannot be in shadow mode, because it does not decide calls; `policy.explain` shows what it hides"
+        )
     return hidden
 
 
 def _unknown(name: str) -> str:
     near = get_close_matches(name, _KNOWN, n=1)
     meant = f"; did you mean @{near[0]}?" if near else f"; there are {', '.join('@' + known for known in _KNOWN)}"
-    return f"nothing acts on the annotation @{name[:50]}{meant}"
+    return f"unknown annotation @{name[:50]}{meant}"
 
 
 def _approval(given: Mapping[str, str], effect: str, problems: list[str]) -> tuple[tuple[str, ...], int]:
@@ -113,7 +115,7 @@ def _approval(given: Mapping[str, str], effect: str, problems: list[str]) -> tup
         problems.append('@outcome("approval") belongs on a forbid: a permit needs no approval')
     approvers = _groups(given.get("approvers", ""), problems)
     if not approvers:
-        problems.append('@outcome("approval") needs @approvers("group"): otherwise nobody could approve')
+        problems.append('@outcome("approval") needs @approvers("group")')
     return approvers, _quorum(given.get("quorum", "1"), problems)
 
 
@@ -129,11 +131,11 @@ def _escalation(given: Mapping[str, str], problems: list[str]) -> tuple[int | No
     if after is None and to is None:
         return None, ()
     if after is None or to is None:
-        problems.append("@escalate_after and @escalate_to belong together: when others are asked, and who")
+        problems.append("@escalate_after and @escalate_to belong together: write both")
         return None, ()
     groups, after_ms = _groups(to, problems), parse_native_duration_ms(after)
     if not groups:
-        problems.append('@escalate_to names nobody: write @escalate_to("group")')
+        problems.append('@escalate_to is empty: write @escalate_to("group")')
     if not after_ms:
         problems.append(f'@escalate_after is {after[:50]!r}: write a duration, such as "1h"')
     return after_ms, groups

@@ -186,7 +186,7 @@ def _circumstances(case: PolicyCase) -> Circumstances:
     origin = case.origin
     now_ms = parse_instant_ms(origin.at)
     if now_ms is None:
-        raise CaseMistake(f"{case.name}: {origin.at!r} is not an instant")
+        raise CaseMistake(f"{case.name}: {origin.at!r} is not a time")
     by_model = case.principal.kind == "agent" or origin.surface == "mcp"
     return Circumstances(
         surface=origin.surface,

@@ -1,8 +1,8 @@
-"""Policies that hold for one graph only: whatever they say, they concern that graph and its stored queries.
+"""Policies for one graph only: they always concern that graph and its stored queries.
 
 The scope of each policy is narrowed to the graph. One that names another resource is a mistake, and so is one that
 names a stored query which the graph does not have. Beside the server's own policies they are part of one set: a permit
-of either permits, a forbid of either forbids. Where the server has none, scopes go on to decide about everything else.
+of either permits, a forbid of either forbids. Where the server has no policies, scopes decide about everything else.
 
 Above it: the stored queries of a graph, the gate's stage for policies. Below it: `source`.
 """
@@ -32,7 +32,7 @@ def confined_to(graph_id: str, queries: Collection[str], policies: Iterable[Poli
         resource = _within(policy.body["resource"], graph_id)
         wrong = list(dict.fromkeys(_unknown(policy.body, graph_id, queries)))
         if resource is None:
-            wrong.append(f'it is not about this graph: name Graph::"{graph_id}", its queries, or no resource')
+            wrong.append(f'the policy is not about this graph: name Graph::"{graph_id}", its queries, or no resource')
         problems += [_problem(policy, message) for message in wrong]
         if resource is not None:
             found.append(replace(policy, id=f"{graph_id}/{policy.id}", body={**policy.body, "resource": resource}))
@@ -43,7 +43,7 @@ def scopes_decide_elsewhere(graph_ids: Iterable[str]) -> Policy:
     """Return the policy in place of a server-wide set, if only some graphs have policies."""
     listed = ", ".join(f'{_GRAPH}::"{graph_id}"' for graph_id in sorted(graph_ids))
     text = (
-        '@id("scopes-decide-elsewhere") @description("Outside of graphs with policies, scopes decide.")\n'
+        '@id("scopes-decide-elsewhere") @description("Outside graphs with policies, scopes decide.")\n'
         f"permit (principal, action, resource) unless {{ resource in [{listed}] }};"
     )
     (found,) = parse_policies(text, "built-in").policies

@@ -127,7 +127,7 @@ def _items(schema: JsonValue, root: JsonObject) -> JsonValue:
 
 
 def _stand_in(members: JsonObject, name: str, root: JsonObject) -> JsonValue | _Left:
-    """Return what becomes of a member of an object."""
+    """Return the replacement of a member of an object."""
     required, declared = members.get("required"), members.get("properties")
     if not isinstance(required, list) or name not in required or not isinstance(declared, dict) or name not in declared:
         return _Left.OUT

@@ -1,14 +1,14 @@
 """A set of policies, parsed once, that decides about calls and about lists.
 
-A decision involves few policies of a set: those whose scope admits the principal and the action. They are selected
-here, and only that slice is evaluated; slices are parsed once and kept. So the number of policies hardly matters, and
-neither does the number of tools in a list: tools that the same policies concern are decided once.
+A decision involves few policies of a set: only policies whose scope admits the principal and the action. This module
+selects that slice and evaluates nothing else; it parses each slice once and keeps it. So the number of policies hardly
+matters, and neither does the number of tools in a list: tools that the same policies concern are decided once.
 
 **Every diagnostic of the engine is a refusal.** Cedar skips a policy that fails, so a forbid that cannot be evaluated
 would permit the call.
 
-A tenant's policies are forbids, added to those of the server: whatever they say, they only narrow. They do not apply to
-the operations on policies, so that nobody locks their own tenant out.
+A tenant's policies are forbids, added to those of the server, so they can only narrow what is allowed. They do not
+apply to the operations on policies, so that nobody locks their own tenant out.
 
 Above it: the gate's stage for policies, the commands. Below it: `slices`, `requests`, `outcomes`.
 """
@@ -68,7 +68,7 @@ SCOPES_DECIDE = Policy(
     annotations=PolicyAnnotations(description=_DESCRIPTION),
     source="built-in",
 )
-"""The policy in place of a server-wide set, if there is none: tenants may narrow what scopes allow."""
+"""The policy that replaces a missing server-wide set: tenants may narrow what scopes allow."""
 
 # How the engine names a policy in its errors: here, by its position in the set.
 _PLACE = re.compile(r"policy `(\d+)`")
@@ -81,7 +81,7 @@ Slice = tuple[int, ...]
 
 
 class ListQuestion(NamedTuple):
-    """Whether something is listed. `resource_id` is None if the arguments name the resource."""
+    """Whether something is listed. `resource_id` is `None` if the arguments name the resource."""
 
     action: ActionShape
     risk: str

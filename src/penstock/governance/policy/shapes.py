@@ -300,11 +300,11 @@ def exact_decimal(value: int | float, place: str) -> Decimal:
         number = Decimal(repr(value)) if isinstance(value, float) else Decimal(value)
         kept = number.quantize(Decimal(1).scaleb(-_DECIMAL_PLACES))
     except InvalidOperation:
-        raise Unfit(f"{place} is outside of what a decimal holds") from None
+        raise Unfit(f"{place} is outside the range of a decimal") from None
     if kept != number:
         raise Unfit(f"{place} has more than {_DECIMAL_PLACES} decimal places")
     if not _DECIMAL_MIN <= kept <= _DECIMAL_MAX:
-        raise Unfit(f"{place} is outside of what a decimal holds")
+        raise Unfit(f"{place} is outside the range of a decimal")
     return kept
 
 

@@ -92,7 +92,7 @@ def parse_policies(text: str, source: str = "") -> ParsedText:
 
 def without_policies(texts: Iterable[tuple[str, str]]) -> list[PolicyProblem]:
     """Return a problem for each text that has nothing but comments. `texts` are names with their texts."""
-    message = "there is no policy in it; to have none, take its name out of the settings"
+    message = "the file has no policies; to have none, remove the file from the settings"
     return [PolicyProblem(message=message, source=name) for name, text in texts if not any(_statements(text))]
 
 

@@ -73,7 +73,7 @@ def _set_problems(policies: Sequence[Policy], *, of_tenant: bool) -> Iterable[Po
         if before is not policy:
             yield _problem(policy, f"{before.source}:{before.line} has a policy with this id already")
         if of_tenant and policy.effect == "permit":
-            yield _problem(policy, "a tenant's policies only narrow: write what is not allowed as a forbid")
+            yield _problem(policy, "a tenant's policies can only narrow what is allowed: use forbid")
     enforced = [policy for policy in policies if policy.effect == "permit" and not policy.is_shadow]
     if policies and not of_tenant and not enforced:
         message = "no policy permits anything; add `permit (principal, action, resource);` to let scopes decide"
@@ -85,7 +85,7 @@ def _counter_problems(policies: Iterable[Policy], actions: Mapping[str, ActionSh
     for policy in policies:
         for counter in policy.annotations.history:
             if known.setdefault(counter.name, counter) != counter:
-                yield _problem(policy, f"@history: another policy counts something else as {counter.name}")
+                yield _problem(policy, f"@history: another policy uses the name {counter.name} for a different count")
             if counter.action not in actions:
                 yield _unknown_action(policy, counter.action, actions)
             elif counter.is_sum and (why := why_not_summed(actions[counter.action].input, counter.field)) is not None:
@@ -103,13 +103,11 @@ def _redaction_problems(policies: Iterable[Policy], actions: Mapping[str, Action
             yield _problem(policy, "@redact: name the operations and workflows whose answers have the fields")
         read = [path for condition in conditions_of(policy.body) for path in paths_of(condition)]
         if any(path[0] == "context" and (len(path) == 1 or path[1] in _OF_THE_CALL) for path in read):
-            message = (
-                "@redact: whether a field is hidden cannot depend on arguments or earlier calls: it is shown later, too"
-            )
+            message = "@redact cannot depend on arguments or earlier calls, because answers are also shown later"
             yield _problem(policy, message)
         for name in named:
             if name.startswith(_UPSTREAM):
-                yield _problem(policy, f"@redact: {name} answers with text, too, in which nothing can be hidden")
+                yield _problem(policy, f"@redact: {name} also answers with text, in which fields cannot be hidden")
             elif name in actions:
                 schema = actions[name].answer()
                 problems = (why_not_hidden(schema, path) for path in policy.annotations.redact)

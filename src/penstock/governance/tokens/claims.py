@@ -29,7 +29,7 @@ def check_claims(
     may leave the expiry out.
     """
     if claims.get("iss") != rules.issuer:
-        return TokenRefusal("the token was issued by somebody else than its key says")
+        return TokenRefusal("the token's issuer does not match its key")
     return (
         _check_times(claims, now_seconds, needs_expiry=needs_expiry)
         or _check_audience(rules, claims)
@@ -58,7 +58,7 @@ def _check_audience(rules: IssuerRules, claims: JsonObject) -> TokenRefusal | No
     given = claims.get("aud")
     named = [given] if isinstance(given, str) else given
     if not isinstance(named, list) or not all(isinstance(item, str) for item in named):
-        return TokenRefusal("the token does not say for which server it is (`aud`)")
+        return TokenRefusal("the token does not name an audience (`aud`)")
     if not any(isinstance(item, str) and without_slash(item) in rules.audiences for item in named):
         return TokenRefusal("the token is for another server: its audience is not this one")
     return None

@@ -1,7 +1,7 @@
 """What an ID token must say after somebody signed in with a browser (OpenID Connect Core, section 3.1.3.7).
 
-An ID token only proves that the sign-in which this server began has ended, and whose it was. What somebody may do here
-is decided by the access token that came with it, as on every other surface.
+An ID token only proves that a sign-in which this server began has completed, and for whom. What somebody may do here is
+decided by the access token that came with it, as on every other surface.
 
 Above it: the gate, which has verified the signature. Below it: `claims`, `rules`. The time is an argument.
 """

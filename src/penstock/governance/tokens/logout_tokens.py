@@ -44,7 +44,7 @@ def check_logout_token(
         return refused
     events = claims.get("events")
     if not isinstance(events, dict) or not isinstance(events.get(_EVENT), dict):
-        return TokenRefusal("the token is no logout token (`events`)")
+        return TokenRefusal("the token is not a logout token (`events`)")
     if "nonce" in claims:
         return TokenRefusal("a logout token has no `nonce`: this may be an ID token")
     issued = issued_at_ms(claims)
@@ -58,7 +58,7 @@ def check_logout_token(
             return TokenRefusal(f"`{name}` of the logout token is not a short text")
     subject, session, token_id = (value if isinstance(value, str) else None for value in named.values())
     if subject is None and session is None:
-        return TokenRefusal("the logout token says neither whose sessions end nor which one (`sub`, `sid`)")
+        return TokenRefusal("the logout token names neither a user nor a session (`sub`, `sid`)")
     if token_id is None:
         return TokenRefusal("the logout token has no id (`jti`)")
     return LogoutClaims(subject=subject, session=session, token_id=token_id, issued_at_ms=issued)

@@ -36,7 +36,7 @@ def principal_from_claims(rules: IssuerRules, claims: JsonObject, expires_at: in
     """Return the principal that a token stands for. Its claims were checked before."""
     subject = _short_text(_claim(claims, rules.subject_claim), limits.TOKEN_SUBJECT_CHARACTERS_MAX)
     if subject is None:
-        return TokenRefusal(f"the token does not say whose it is (`{rules.subject_claim}`)")
+        return TokenRefusal(f"the token does not name its subject (`{rules.subject_claim}`)")
     token_id = claims.get("jti")
     if token_id is not None and _short_text(token_id, limits.TOKEN_ID_CHARACTERS_MAX) is None:
         return TokenRefusal("`jti` in the token is not a short text")
@@ -116,7 +116,7 @@ def _groups(rules: IssuerRules, claims: JsonObject) -> frozenset[str] | TokenRef
 
 
 def _scopes(rules: IssuerRules, claims: JsonObject) -> frozenset[str] | TokenRefusal:
-    """Return the scopes of a token. Without a map, wildcards count for nothing: only an operator gives those."""
+    """Return the scopes of a token. Without a map, wildcards are ignored: only an operator gives those."""
     if rules.scopes_claim is not None:
         name, given = rules.scopes_claim, _claim(claims, rules.scopes_claim)
     else:
@@ -149,10 +149,10 @@ def _client(claims: JsonObject) -> str | None:
 
 
 def _kind(rules: IssuerRules, claims: JsonObject, subject: str) -> KeyKind | TokenRefusal:
-    """Return what the subject is. Whoever signed in is a person; a client that signed in for itself never is."""
+    """Return the kind of the subject. A user who signed in is a person; a client that signed in for itself never is."""
     if rules.kind_claim is not None and (said := _claim(claims, rules.kind_claim)) is not None:
         named = next((kind for kind in KEY_KINDS if kind == said), None)
-        return named or TokenRefusal(f"`{rules.kind_claim}` in the token is none of {', '.join(KEY_KINDS)}")
+        return named or TokenRefusal(f"`{rules.kind_claim}` in the token is not one of {', '.join(KEY_KINDS)}")
     client = _client(claims)
     if client in rules.agent_clients:
         return "agent"

@@ -117,7 +117,7 @@ def _refuse_constant(name: str) -> Never:
 def check_header(header: JsonObject, algorithms: Set[str], types: Set[str] = _TYPES) -> TokenRefusal | None:
     """Return why a header is refused; None if the signature may be looked at. The algorithms are the issuer's.
 
-    `types` are what the token may be called; those of access tokens unless another kind of token is asked for.
+    `types` are what the token may be called; those of access tokens unless another kind of token is expected.
     """
     for name in _REFUSED_MEMBERS:
         if name in header:
@@ -128,7 +128,7 @@ def check_header(header: JsonObject, algorithms: Set[str], types: Set[str] = _TY
     kind = header.get("typ", "JWT")
     if not isinstance(kind, str) or kind.lower() not in types:
         if types is not _TYPES:
-            return TokenRefusal("the token is of another type than the one that is asked for (`typ`)")
+            return TokenRefusal("the token has an unexpected type (`typ`)")
         return TokenRefusal("the token is of another type than an access token (`typ` must be at+jwt or JWT)")
     if "cty" in header:
         return TokenRefusal("the token contains another token")

@@ -49,11 +49,11 @@ class IssuerRules:
     """The tenant for each value of that claim; None if the values are names of tenants."""
     groups_claim: str = "groups"
     group_map: Mapping[str, str] | None = None
-    """The group for each value; values that are not in it count for nothing."""
+    """The group for each value; other values are ignored."""
     scopes_claim: str | None = None
     """The claim with the scopes; None for `scope`, or `scp` if there is no such claim."""
     scope_map: Mapping[str, tuple[str, ...]] | None = None
-    """The scopes for each value; values that are not in it count for nothing."""
+    """The scopes for each value; other values are ignored."""
     kind_claim: str | None = None
     agent_clients: frozenset[str] = field(default=frozenset())
     """The client ids whose tokens stand for agents."""

@@ -52,7 +52,7 @@ _F32_DIGITS = (6, 7, 8, 9)
 
 @dataclass(frozen=True, slots=True)
 class Unfit:
-    """Why a value is none of the type. `path` has the place inside a list."""
+    """Why a value does not have the type. `path` has the place inside a list."""
 
     message: str
     path: tuple[int, ...] = ()
@@ -118,7 +118,7 @@ def _float(value: JsonValue, base: Base) -> GraphItem | Unfit:
     except OverflowError:
         number = math.inf
     if not math.isfinite(number) or (base is Base.F32 and abs(number) > F32_MAX):
-        return Unfit(f"is no finite number of type {base}")
+        return Unfit(f"is not a finite number of type {base}")
     return float(unpack("<f", pack("<f", number))[0]) if base is Base.F32 else number
 
 
@@ -175,7 +175,7 @@ def _items(value: JsonValue, base: Base, length: int | None) -> GraphValue | Unf
 
 
 def from_json(value: JsonValue, value_type: ValueType, *, nullable: bool = False) -> GraphValue | Unfit | None:
-    """Turn a JSON value into a value of a type, or say why it is none."""
+    """Turn a JSON value into a value of a type, or say why it does not fit."""
     if value is None:
         return None if nullable else Unfit("must not be null")
     match value_type:

@@ -83,7 +83,7 @@ class ClauseParser:
     def _matches(self) -> tuple[tuple[str, Expression], ...]:
         cursor = self.cursor
         if cursor.at("}"):
-            cursor.fail("the braces are empty", "leave them out, or write `{ property: value }`")
+            cursor.fail("the braces are empty", "remove them, or write `{ property: value }`")
         found = [self.assignment()]
         while cursor.take(","):
             if cursor.at("}"):

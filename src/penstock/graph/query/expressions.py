@@ -199,7 +199,7 @@ class ExpressionParser:
         """Read a value of a property: a literal, a parameter or `now()`."""
         cursor = self.cursor
         if cursor.at_word("null"):
-            cursor.fail("null is no value here", "pass a nullable parameter, or leave the property out")
+            cursor.fail("null is not a value here", "pass a nullable parameter, or omit the property")
         position = cursor.position
         value = self.value("a value")
         if isinstance(value, Field | Aggregate | Rank | Rrf | TextMatch):
@@ -208,7 +208,7 @@ class ExpressionParser:
         return value
 
     def value(self, what: str) -> Expression:
-        """Read an expression that is no condition."""
+        """Read an expression that is not a condition."""
         cursor = self.cursor
         position = cursor.position
         if cursor.at_kind(TokenKind.VARIABLE):

@@ -26,7 +26,7 @@ def at_literal(cursor: Cursor) -> bool:
 
 
 def read_literal(cursor: Cursor) -> Constant | ListLiteral:
-    """Read a literal, if `at_literal` said that there is one."""
+    """Read a literal that `at_literal` has found."""
     if not cursor.at("["):
         return _constant(cursor)
     position = cursor.position
@@ -54,7 +54,7 @@ def _constant(cursor: Cursor) -> Constant:
     if token.kind is TokenKind.INTEGER:
         number = read_whole_number(cursor, "a number")
         if cursor.token.start == token.end and cursor.at_kind(TokenKind.NAME, TokenKind.TYPE):
-            cursor.fail(f"`{token.text}{cursor.token.text}` is no number", "there are no exponents and no units")
+            cursor.fail(f"`{token.text}{cursor.token.text}` is not a number", "there are no exponents and no units")
         return Constant(number, "integer", position=position)
     if token.kind is TokenKind.FLOAT:
         return Constant(read_fraction(cursor), "float", position=position)

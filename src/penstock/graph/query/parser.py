@@ -156,7 +156,7 @@ class _Parser:
         value_type, nullable = read_type(cursor)
         if isinstance(value_type, Enum):
             hint = "write String; the values are taken from the property that it is compared with"
-            cursor.report("a parameter is no enum", hint, at=type_position)
+            cursor.report("a parameter cannot be an enum", hint, at=type_position)
             raise Stuck
         return Parameter(name=name, type=value_type, nullable=nullable, description=description, position=position)
 
@@ -242,7 +242,9 @@ class _Parser:
     def _limit(self) -> int:
         cursor = self.cursor
         if not cursor.at_kind(TokenKind.INTEGER):
-            cursor.fail(f"expected a whole number after `limit`, not {cursor.token.shown}", "a limit is no parameter")
+            cursor.fail(
+                f"expected a whole number after `limit`, not {cursor.token.shown}", "a limit cannot be a parameter"
+            )
         return read_whole_number(cursor, "the limit")
 
     def _projection(self) -> Projection:
@@ -251,7 +253,7 @@ class _Parser:
         position = cursor.position
         expression = self.clauses.expressions.value("a column")
         if self.clauses.expressions.at_comparison():
-            cursor.fail("a comparison is no column", "compare in `match`, or return both values")
+            cursor.fail("a comparison cannot be a column", "compare in `match`, or return both values")
         alias = self._alias() if cursor.take_word("as") else None
         cursor.take(",")
         return Projection(expression, alias, position=position)

@@ -234,10 +234,10 @@ class TypeChecks:
                 continue
             if not isinstance(prop.type, Vector):
                 hint = "the embedding of a text is a Vector"
-                self.report("EMBED_TYPE", f"`{prop.name}` is no Vector and has no `@embed`", prop.position, hint)
+                self.report("EMBED_TYPE", f"`{prop.name}` is not a Vector and has no `@embed`", prop.position, hint)
             source = by_name.get(str(embed.value))
             if source is None:
-                message = f"`@embed` names `{embed.value}`, which is no property"
+                message = f"`@embed` names `{embed.value}`, which is not a property"
                 guesses = self.suggestions.hint(str(embed.value), by_name)
                 self.report("UNKNOWN_PROPERTY", message, prop.position, guesses)
             elif source.type != Scalar(Base.STRING):

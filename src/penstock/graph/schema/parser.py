@@ -9,7 +9,7 @@
     constraint = "@" ("key" | "unique" | "index" | "range" | "check") "(" argument ("," argument)* ")"
     annotation = "@" name ["(" (literal | name) ("," name "=" literal)* ")"]
 
-Comments are `// …` and `/* … */`. Space and line ends mean nothing, except that the parser goes on at the next line
+Comments are `// …` and `/* … */`. Space and line ends mean nothing, except that the parser continues at the next line
 after an error.
 
 Above it: `resolve`, `read`. Below it: `tree`, `types`, `syntax`. It resolves no names.

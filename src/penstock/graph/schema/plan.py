@@ -1,4 +1,4 @@
-"""The plan from one schema to another: the steps, which of them lose data, and which may fail on the data there is.
+"""The plan from one schema to another: the steps, which of them lose data, and which may fail on existing data.
 
 A type or property is renamed by `@rename_from("old")` on the new one; the annotation has no effect once the old name
 is gone. Drops are soft unless the caller allows loss of data: the catalogue forgets the name, and commits from before
@@ -12,7 +12,7 @@ still have the values. A hard drop removes them.
 | `OG-MF-102` | `AddConstraint` | `@range` or `@check`: fails if a value does not fit |
 | `OG-MF-103` | `AddProperty` | a required property: fails unless the type has no entities |
 | `OG-MF-104` | `ChangeCardinality` | a narrower one: fails if a node has too many or too few edges |
-| `OG-MF-105` | `UnsupportedChange` | the key is another one: identifiers would change |
+| `OG-MF-105` | `UnsupportedChange` | the key changes, and with it all identifiers |
 | `OG-MF-106` | `UnsupportedChange` | a property has another type, or an enum lost values |
 | `OG-MF-107` | `UnsupportedChange` | a property that was nullable is required |
 | `OG-MF-108` | `UnsupportedChange` | an edge type connects other node types, or a node type became an edge type |
@@ -94,7 +94,7 @@ def _renamed_from(annotations: Sequence[Annotation]) -> str | None:
 
 
 def _metadata(annotations: Sequence[Annotation]) -> tuple[Annotation, ...]:
-    """Return annotations that are no constraints and have no effect of their own."""
+    """Return annotations that are not constraints and have no effect of their own."""
     return tuple(each for each in annotations if each.name not in ("rename_from", "key", "unique", "index"))
 
 
@@ -147,7 +147,7 @@ class _Planner:
         if isinstance(old, EdgeType) and isinstance(new, EdgeType):
             yield from self._edge_changes(old, new)
         elif isinstance(old, EdgeType) != isinstance(new, EdgeType):
-            message = "a node type cannot become an edge type, nor the other way round"
+            message = "a node type cannot become an edge type, or the reverse"
             yield UnsupportedChange(type_name=new.name, message=message, code="OG-MF-108")
             return
         renamed = _renamed_properties(old, new)
@@ -239,7 +239,7 @@ def _constraint_changes(old: EntityType, new: EntityType, names: Mapping[str, st
     before = [_with_names(each, names) for each in old.constraints]
     keys = [tuple(each for each in found if isinstance(each, Key)) for found in (before, new.constraints)]
     if keys[0] != keys[1]:
-        message = "the key identifies nodes and cannot be another one"
+        message = "the key identifies nodes and cannot change"
         yield UnsupportedChange(type_name=new.name, message=message, code="OG-MF-105")
     codes: dict[type[Constraint], str] = {Unique: "OG-MF-101", Range: "OG-MF-102", Check: "OG-MF-102"}
     for each in before:

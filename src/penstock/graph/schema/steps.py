@@ -38,7 +38,7 @@ __all__ = [
 
 
 class DropMode(StrEnum):
-    """What becomes of the values of something that is dropped."""
+    """How the values of a dropped element are handled."""
 
     SOFT = "soft"
     """The catalogue forgets the name; older commits still have the values."""

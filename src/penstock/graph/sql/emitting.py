@@ -1,9 +1,8 @@
 """What the parts of one statement share: its bound values, fresh names, where variables come from, what a view shows.
 
-**Visibility.** A view is a chain of branches `b0`, `b1`, … from the branch itself down to the one that all come from,
-each with the last commit of it that is seen: `s0`, `s1`, …. A row is visible if its own branch is in the chain, its
-version is valid at that branch's commit, and no nearer branch has a valid version of the same entity, be it dead or
-not.
+**Visibility.** A view is a chain of branches `b0`, `b1`, … from the branch itself down to the common root. Each has the
+  last commit that is seen: `s0`, `s1`, …. A row is visible under two conditions. Its own branch is in the chain and its
+  version is valid at that branch's commit; and no nearer branch has a valid version of the same entity, dead or not.
 
 Above it: `conditions`, `hops`, `patterns`, `reads`, `mutations`, and the statements of the stores that need no query.
 Below it: `dialects`, `layout`, `statement`.
@@ -39,7 +38,7 @@ Given: TypeAlias = ConstantValue | ConstantList | ParameterValue | NowValue
 
 
 class NotCompilableError(Exception):
-    """The dialect cannot express a query exactly. `code` and the message go to whoever registers the query."""
+    """The dialect cannot express a query exactly. `code` and the message go to the author of the query."""
 
     def __init__(self, code: str, message: str) -> None:
         super().__init__(code, message)
@@ -77,7 +76,7 @@ class EdgeJoin:
     sources: tuple[str, ...]
     condition: str
     row: str
-    """The alias with the identifier and the properties, if the edges were asked for as a whole."""
+    """The alias with the identifier and the properties, if the whole edges are needed."""
 
 
 @dataclass(slots=True)

@@ -1,4 +1,4 @@
-"""Hops that are no plain join: several steps, several edge types, or edges in both directions.
+"""Hops that need more than a plain join: several steps, several edge types, or edges in both directions.
 
 All are a common table expression over the identifiers that the pattern has found so far (`seeds`). For several steps
 it is a breadth-first search: it notes with how many steps each node is reached, and the smallest number counts. For one

@@ -1,8 +1,7 @@
-"""A position in a list of tokens, with what parsers written by hand need: expecting, reporting, going on after errors.
+"""A position in a list of tokens, with what hand-written parsers need: expecting, reporting, continuing after errors.
 
-A parser calls `fail`, which reports a finding and raises `Stuck`; whoever reads a list of things catches it, skips to
-the next thing with `skip_item` or `skip_to`, and goes on. So one text gives several findings. `Stuck` never leaves a
-parser.
+A parser calls `fail`, which reports a finding and raises `Stuck`. Code that reads a list catches it, skips to the next
+item with `skip_item` or `skip_to`, and continues. So one text gives several findings. `Stuck` never leaves a parser.
 
 Above it: the parsers of `schema` and `query`. Below it: `tokens`.
 """
@@ -25,7 +24,7 @@ _Item = TypeVar("_Item")
 
 
 class Stuck(Exception):
-    """The parser cannot go on here. The finding has been reported."""
+    """The parser cannot continue here. The finding has been reported."""
 
 
 class Cursor:
@@ -123,11 +122,11 @@ class Cursor:
     def report(
         self, message: str, hint: str | None = None, *, code: str = "SYNTAX", at: Position | None = None
     ) -> None:
-        """Report a finding and go on."""
+        """Report a finding and continue."""
         self.findings.append(Finding(code=code, message=message, hint=hint, position=at or self.position))
 
     def fail(self, message: str, hint: str | None = None, *, code: str = "SYNTAX") -> NoReturn:
-        """Report a finding and give up the current thing."""
+        """Report a finding and abandon the current item."""
         self.report(message, hint, code=code)
         raise Stuck
 

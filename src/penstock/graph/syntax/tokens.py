@@ -1,6 +1,7 @@
 """Texts of both graph languages as tokens and comments, with their positions.
 
-Strings are decoded here. What is no token is reported as a finding and left out, so that reading goes on behind it.
+Strings are decoded here. Anything that is not a token becomes a finding and is skipped, so that reading continues
+behind it.
 
 Above it: `cursor`, `layout`. Below it: nothing. It knows no keywords.
 """
@@ -144,7 +145,7 @@ def _decoded(literal: str) -> tuple[str, str | None]:
 
     text = _ESCAPE.sub(replaced, literal)
     if problem:
-        return text, f"`\\{problem[0]}` is no escape"
+        return text, f"`\\{problem[0]}` is not an escape"
     if _HALF_PAIR.search(text):
         text = text.encode("utf-16", "surrogatepass").decode("utf-16", "replace")
         if "\N{REPLACEMENT CHARACTER}" in text:
@@ -216,7 +217,7 @@ class _Tokenizer:
         self._token_line = line
 
     def _unknown(self, offset: int) -> int | None:
-        """Report what is no token, and say where to go on; None if nothing behind it can be read."""
+        """Report something that is not a token, and return where to continue; None if nothing behind it can be read."""
         position = self._position(offset)
         character = self.text[offset]
         if character == '"':

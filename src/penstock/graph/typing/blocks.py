@@ -279,10 +279,10 @@ class _Reader:
             return None
         if not block.scope.outer:
             hint = "use a variable of the block around it: `not { $x edge $_ }`"
-            self.context.report(code, "the block refers to no variable outside of it", position, hint)
+            self.context.report(code, "the block refers to no variable outside it", position, hint)
             return None
         if isinstance(field_value, MetaValue):
-            self.context.report("T40", f"`{field_value.field}` is no number", position, "choose a number")
+            self.context.report("T40", f"`{field_value.field}` is not a number", position, "choose a number")
             return None
         if field_value is not None and field_value.kind is EntityKind.NODE:
             self.context.reads.update(field_value.owners)

@@ -9,7 +9,7 @@ Codes that begin with `T` are those that the language publishes:
 | `T5` | a traversal does not fit the types of its nodes |
 | `T6` | a variable that is not bound |
 | `T7` | values that cannot be compared or assigned |
-| `T8` `T9` | the argument of an aggregate; a group; a `not` block that refers to nothing outside of it |
+| `T8` `T9` | the argument of an aggregate; a group; a `not` block that refers to nothing outside it |
 | `T11` | a property or field that cannot be used here |
 | `T12` `T13` `T14` | an insert without a required property; a duplicate; a variable of a mutation that is no
 parameter |
@@ -21,7 +21,7 @@ parameter |
 | `T24` | a Blob, which queries cannot read |
 | `T25` | two columns with one name |
 | `T32` `T33` `T35` `T36` `T37` `T38` | rankings, searches and aliases where they cannot stand |
-| `T39` `T40` `T41` | a block that refers to nothing outside; a block's argument; a condition that is none |
+| `T39` `T40` `T41` | a block that refers to nothing outside; a block's argument; a value that is not a condition |
 | `T42` `T44` `T45` | an order by something else than a column; blocks and values that mutations do not have |
 | `T47` `T49` `T50` | reserved names of parameters and variables; a variable with two types |
 
@@ -37,7 +37,7 @@ The others are our own:
 | `MIXED_MUTATION` | deletes beside inserts or updates |
 | `UNUSED_PARAMETER` | a warning: nothing depends on the parameter |
 | `VECTOR_EXPOSED` | a warning: a language model cannot write the vector that the tool asks for |
-| `UNCONNECTED` | a warning: parts of the pattern have nothing to do with each other, so that all combinations match |
+| `UNCONNECTED` | a warning: parts of the pattern are not connected, so that all combinations match |
 
 Above it: everything that has queries. Below it: `reads`, `mutations`. It changes nothing and reads no data.
 """
@@ -131,7 +131,7 @@ def _check_head(query: Query, context: QueryContext) -> None:
             hint = "hide the query from tools: `@mcp(expose: false)`"
             context.warn("VECTOR_EXPOSED", message, each.position, hint)
     if query.tool_name is not None and not TOOL_NAME.fullmatch(query.tool_name):
-        message = f"`{query.tool_name}` is no name of a tool"
+        message = f"`{query.tool_name}` is not a tool name"
         context.report("TOOL_NAME", message, query.position, "use 1 to 64 letters, digits, `_` and `-`")
 
 
@@ -147,5 +147,5 @@ def _check_connections(query: Query, read: CheckedRead, context: QueryContext) -
     if len(parts) > 1:
         firsts = [next(name for name in part if "#" not in name) for part in parts]
         names = " and ".join(f"`${name}`" for name in firsts[:3])
-        message = f"{names} have nothing to do with each other, so that all combinations match"
+        message = f"{names} are not connected, so that all combinations match"
         context.warn("UNCONNECTED", message, query.position, "connect them by an edge or a comparison")

@@ -1,4 +1,4 @@
-"""Which variables of a pattern have to do with each other, by hops and by conditions.
+"""The connected components of a pattern's variables, by hops and by conditions.
 
 Above it: `check`. Below it: `patterns`.
 """
@@ -39,7 +39,7 @@ def _of_expression(expression: TypedExpression) -> Iterator[str]:
 
 
 def variables_of(condition: TypedCondition) -> Iterator[str]:
-    """Yield the variables that a condition refers to; of blocks, those outside of them."""
+    """Yield the variables that a condition refers to; of blocks, the outer ones."""
     match condition:
         case Compare(left, _, right):
             yield from (*_of_expression(left), *_of_expression(right))

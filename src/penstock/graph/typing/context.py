@@ -135,8 +135,8 @@ class QueryContext:
         self.report("T6", f"`${name}` is neither bound nor a parameter", position, hint)
 
     def no_parameter(self, name: str, position: Position | None) -> None:
-        """Report a variable of a mutation that is no parameter."""
+        """Report a variable of a mutation that is not a parameter."""
         hint = self.suggestions.hint(f"${name}", [f"${each}" for each in self.parameters])
         self.report(
-            "T14", f"`${name}` is no parameter of the query", position, hint or f"declare it: `(${name}: Type)`"
+            "T14", f"`${name}` is not a parameter of the query", position, hint or f"declare it: `(${name}: Type)`"
         )

@@ -58,7 +58,7 @@ def _typed(value: GraphItem, base: Base) -> ConstantValue:
 
 
 def constant_for(constant: Constant, wanted: ValueType, *, exact: bool) -> ConstantValue | str:
-    """Return a literal as a value of a type; a text says why it is none.
+    """Return a literal as a value of a type; a text says why it does not fit.
 
     With `exact` the value is to be stored, and has to be one of the type. Otherwise it is compared, and any number
     will do where a number is wanted.
@@ -69,7 +69,7 @@ def constant_for(constant: Constant, wanted: ValueType, *, exact: bool) -> Const
     match wanted:
         case Enum(values):
             if plain.type != Scalar(Base.STRING):
-                return f"it is {plain.type.base}, not a text" if isinstance(plain.type, Scalar) else "it is no text"
+                return f"it is {plain.type.base}, not a text" if isinstance(plain.type, Scalar) else "it is not a text"
             if plain.value not in values:
                 return f'"{constant.value}" is not one of {", ".join(values)}'
             return ConstantValue(plain.value, wanted)
@@ -86,12 +86,12 @@ def constant_for(constant: Constant, wanted: ValueType, *, exact: bool) -> Const
 def _number(plain: ConstantValue, base: Base, *, exact: bool) -> ConstantValue | str:
     value = plain.value
     if not isinstance(value, int | float):
-        return f"it is no {base}"
+        return f"it is not of type {base}"
     if base in INTEGER_RANGES:
         smallest, largest = INTEGER_RANGES[base]
         if isinstance(value, int) and smallest <= value <= largest:
             return _typed(value, base)
-        return f"{value} is no {base}" if exact else plain
+        return f"{value} is not of type {base}" if exact else plain
     number = float(value)
     if base is Base.F32:
         try:

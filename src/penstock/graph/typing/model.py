@@ -6,8 +6,8 @@ Patterns, conditions and expressions, and what they mean, are in `patterns`.
 the identifiers of the variables in `CheckedRead.tie_break`, ascending. Rows of an aggregated read follow its group
 columns.
 
-**Columns** are named by alias; otherwise `var.prop` for a field (`var.@id` for one of its own fields), `var` for a bare
-variable or parameter, the name of its argument for an aggregate, and the name of the function for a rank and `now()`.
+**Columns** are named by alias. Without one, a field is `var.prop` (or `var.@id`), and a bare variable or parameter is
+  `var`. An aggregate has the name of its argument, and a rank and `now()` the name of the function.
 
 Above it: `check` (which makes it), `sql`, `parameters`. Below it: `patterns`. It computes nothing.
 """

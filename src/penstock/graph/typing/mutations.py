@@ -257,7 +257,7 @@ class _Reader:
 
 
 def _assignable(given: ValueType, wanted: ValueType) -> bool:
-    """Whether every value of a parameter can be stored, unless it is no value of the enum. No value is rounded."""
+    """Whether every value of a parameter can be stored, unless it is not a value of the enum. No value is rounded."""
     if given == wanted or (isinstance(wanted, Enum) and given == _STRING):
         return True
     return isinstance(given, Scalar) and isinstance(wanted, Scalar) and wanted.base in _WIDER.get(given.base, ())

@@ -90,7 +90,7 @@ class Operands:
                 message = f"a block of `{expression.function}` stands to the left of a comparison only"
                 self.context.report("T40", message, expression.position, "turn the comparison around")
             case Alias():
-                message = f"`{expression.name}` is no value here"
+                message = f"`{expression.name}` is not a value here"
                 self.context.report("T36", message, expression.position, "a property is written `$x.name`")
         return None
 

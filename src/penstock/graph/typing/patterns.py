@@ -15,9 +15,9 @@ self-loop matches once.
 
 **Anonymous nodes.** Each `$_` is a variable of its own, and takes part in the number of rows.
 
-**Conditions** have three values. A comparison with a missing value is neither true nor false, and so is its negation:
-a null never matches. Only `IsNullTest`, and `Not`/`All`/`Any` by the rules of three-valued logic, make something else
-of it. A condition keeps a row only if it is true.
+**Conditions** have three values. A comparison with a missing value is neither true nor false, and so is its negation: a
+null never matches. Only `IsNullTest`, and `Not`/`All`/`Any` by the rules of three-valued logic, make something else of
+it. A condition keeps a row only if it is true.
 
 Above it: `model`, `check`, `sql`, `parameters`. Below it: `schema.model` and `values`. It computes nothing.
 """
@@ -128,7 +128,7 @@ class Comparator(StrEnum):
 class NodeVariable:
     """A variable that stands for a node of exactly this type.
 
-    An anonymous one has a name that no query can write (`_#1`, `_#2`, …): names are no SQL identifiers.
+    An anonymous one has a name that no query can write (`_#1`, `_#2`, …): names are not SQL identifiers.
     """
 
     name: str
@@ -278,9 +278,9 @@ class NodeObject:
 class AggregateValue:
     """An aggregate over the rows of a group.
 
-    `count` (I64, never null) counts rows for a variable (`argument` is None), otherwise values that are not null.
-    `sum` and `avg` are F64, `min` and `max` have the type of their argument; they ignore nulls and are null if
-    nothing is left. Without group columns, an aggregated read has exactly one row, even if nothing matches.
+    `count` (I64, never null) counts rows for a variable (`argument` is `None`), otherwise values that are not null.
+    `sum` and `avg` are F64, `min` and `max` have the type of their argument; they ignore nulls and are null if nothing
+    is left. Without group columns, an aggregated read has exactly one row, even if nothing matches.
     """
 
     function: Literal["count", "sum", "avg", "min", "max"]
@@ -314,7 +314,7 @@ class RankFusion:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class BlockValue:
-    """`count {…}` (I64) or `sum(e) {…}` (F64) over the matches of a block; 0 if there are none or only nulls."""
+    """`count {…}` (I64) or `sum(e) {…}` (F64) over the matches of a block; 0 without non-null values."""
 
     function: Literal["count", "sum"]
     argument: FieldValue | None

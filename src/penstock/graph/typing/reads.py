@@ -131,7 +131,7 @@ class _Reader:
         if not isinstance(operand, Literal):
             return operand
         if not isinstance(operand.value, Constant):
-            self._report("T41", "a list is no column", expression.position, "return single values")
+            self._report("T41", "a list cannot be a column", expression.position, "return single values")
             return None
         constant = plain_constant(operand.value)
         if isinstance(constant, str):
@@ -249,7 +249,7 @@ class _Reader:
         ranked.extend(rank for each in ranked if isinstance(each, RankFusion) for rank in each.ranks)
         for projection, column in zip(read.returns, columns, strict=True):
             if column is not None and isinstance(column.expression, RankFusion):
-                self._report("T37", "`rrf` is no column", projection.position, "return one of its rankings")
+                self._report("T37", "`rrf` cannot be a column", projection.position, "return one of its rankings")
             elif column is not None and isinstance(column.expression, RankValue) and column.expression not in ranked:
                 self._report("T33", "the rows are not ordered by this ranking", projection.position, "order by it")
 

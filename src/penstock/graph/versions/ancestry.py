@@ -17,7 +17,7 @@ _ONE, _OTHER = 1, 2
 
 
 def common_ancestor(one: int, other: int, parents_of: Callable[[int], Iterable[int]]) -> int | None:
-    """The last commit that leads to both; None if there is none. It looks only at commits that came after it."""
+    """The last commit that leads to both; None if they share no commit. It looks only at commits that came after it."""
     reached = {one: _ONE}
     reached[other] = reached.get(other, 0) | _OTHER
     waiting = [-commit for commit in reached]

@@ -1,4 +1,4 @@
-"""Three-way merges: what becomes of each entity that changed on either side since the common ancestor.
+"""Three-way merges: the result for each entity that changed on either side since the common ancestor.
 
 | Source | Target | Result |
 | --- | --- | --- |

@@ -2,7 +2,7 @@
 
 There are two ways to reach it. `/answer?execution=…&question=…` may be shown to anybody, including models: it asks for
 a key and answers in that key's name. The other way is a signed link, which itself grants the right to answer: one
-question of one execution, for an hour or two, while the key for which it was made is valid. Whoever opens it answers
+question of one run, for an hour or two, while the key for which it was made is valid. The person who opens it answers
 for the holder of that key. Neither lets an agent answer a question to people. A link that does not work gives no
 reason. The page has no script and loads nothing.
 
@@ -33,8 +33,8 @@ from penstock.mcp_surface.options import McpOptions
 from penstock.mcp_surface.questions.clients import ALREADY_ANSWERED
 from penstock.mcp_surface.questions.links import AnswerLinks, may_answer_alone
 from penstock.mcp_surface.questions.signing import AnswerLink
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.operations.executions.reads import Timeline
-from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.runs.decisions import DecisionView
@@ -115,7 +115,8 @@ def _error_page(error: PenstockError) -> _Page:
     """Build the page for somebody who is refused."""
     if isinstance(error, NotFound):
         return _INVALID_LINK
-    hint = f"<p>{escape(error.hint[:1].upper() + error.hint[1:])}.</p>" if error.hint else ""
+    advice = hint_of(error) or ""
+    hint = f"<p>{escape(advice[:1].upper() + advice[1:])}.</p>" if advice else ""
     return _Page(page_status(error), page_title(error), f"<p>{escape(error.message)}.</p>{hint}")
 
 
@@ -196,11 +197,8 @@ class AnswerPage:
 
     async def _caller(self, link: AnswerLink, scope: Scope) -> Caller | None:
         """Return the caller whose question it is; None if their key is no longer valid."""
-        key = await self._gate.services.platform.key(link.key_id)
-        if key is None or key.tenant != link.tenant:
-            return None
-        principal = principal_of(key)
-        if not await self._gate.authenticator.still_valid(principal):
+        principal = await self._gate.authenticator.holder_of(link.key_id)
+        if principal is None or principal.tenant != link.tenant:
             return None
         scope["state"]["principal"] = principal
         request_id, remote = request_id_of(scope), remote_of(scope)
@@ -276,7 +274,7 @@ class AnswerPage:
 
 
 def _led_to(view: ExecutionView, now: ExecutionResult | ExecutionView) -> str:
-    """Render how the run stands that asked."""
+    """Render the status of the run that asked."""
     error, state = now.error, escape(now.status.replace("_", " "))
     more = f" with <code>{escape(error.code)}</code>: {escape(visible_text(error.message))}" if error else ""
     return (
@@ -292,7 +290,7 @@ def _decision_form(question: QuestionView) -> DecisionForm:
 def _refuse_agent(caller: Caller, question: QuestionView) -> None:
     """Refuse an agent's key for a question to people, as every other surface does."""
     if not may_answer_alone(caller.principal, question):
-        message = f"{question.interrupt_id} is a question to a person, and this key belongs to an agent"
+        message = f"{question.interrupt_id} is a question to a person, and the key belongs to an agent"
         raise Denied("PERSON_REQUIRED", message, "open the page again and answer with a key of your own")
 
 

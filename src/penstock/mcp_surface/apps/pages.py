@@ -29,7 +29,7 @@ _PAGES = {
     ),
     RUN_PAGE: (
         "Penstock run",
-        "How a run stands, its nodes, and what it waits for.",
+        "The status of a run, its nodes, and what it waits for.",
         ("host.js", "approval.js", "run.js"),
         "showRun",
     ),

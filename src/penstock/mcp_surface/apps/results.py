@@ -1,4 +1,4 @@
-"""What a page is told beside the structured content of a result: how the run stands, and where its button leads.
+"""What a page gets beside the structured content of a result: the status of the run, and where its button leads.
 
 The address grants nothing: it leads to a page that asks for a key or for signing in. A run is read through the gate
 with the caller's own key; a caller who may not read it gets a page without its nodes. Only clients that show pages get
@@ -82,7 +82,7 @@ class ViewedResults:
     async def _run(
         self, caller: Caller, tool_list: ToolList, value: ExecutionResult | ExecutionView | DraftView
     ) -> ExecutionView | None:
-        """Return the run that a result is about; None for a call that is held, which is no run yet."""
+        """Return the run that a result is about; None for a held call, which has not become one yet."""
         if isinstance(value, ExecutionView):
             return value
         if isinstance(value, DraftView) or value.held is not None or _STATUS not in tool_list.operations:

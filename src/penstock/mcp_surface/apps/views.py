@@ -47,7 +47,7 @@ _SHOWN = {
 
 
 def declares_apps(extensions: object) -> bool:
-    """Return whether a client with these extensions shows pages of the only kind that there is."""
+    """Return whether a client with these extensions shows the only kind of page that we have."""
     settings = extensions.get(APPS_EXTENSION) if isinstance(extensions, Mapping) else None
     kinds = settings.get("mimeTypes") if isinstance(settings, Mapping) else None
     return isinstance(kinds, list | tuple) and APP_MIME_TYPE in kinds

@@ -1,4 +1,4 @@
-"""Calling a tool, or anything else that starts an execution: wait for the result, ask the client, or create a task.
+"""Calling a tool, or anything else that starts a run: wait for the result, ask the client, or create a task.
 
 `call` is one call from its arguments to its result. Only `methods` imports the SDK. Read `calls` first.
 """

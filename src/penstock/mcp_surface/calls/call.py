@@ -1,10 +1,10 @@
-"""One call of a tool, a prompt or a resource: an execution, and the questions that its client is asked meanwhile.
+"""One call of a tool, a prompt or a resource: a run, and the questions that its client is asked meanwhile.
 
     await Call(context, caller, client, tool_list, tool, arguments, render).result()
 
 Each request says what its client can do. The client can be asked at once over an open connection; or by a result that
 says what is missing, which the client completes with another call; or it polls a task. A client that supports none of
-these gets the id of the execution and the names of the tools to continue with. The first answer counts, wherever it was
+these gets the id of the run and the names of the tools to continue with. The first answer counts, wherever it was
 given. Nothing is remembered between two calls, and nothing is started twice. This module does not import the SDK.
 """
 
@@ -65,7 +65,7 @@ _CAPABILITIES: dict[str, frozenset[Kind]] = {
 }
 
 Render: TypeAlias = Callable[[ExecutionResult], JsonObject]
-"""Builds the result of an execution that was not started by a tool."""
+"""Builds the result of a run that was not started by a tool."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -100,21 +100,21 @@ class Call:
     arguments: JsonObject
     render: Render | None = None
     begun: list[str] = field(default_factory=list)
-    """The id of the execution that the call waits for, once it exists."""
+    """The id of the run that the call waits for, once it exists."""
     beside: JsonObject = field(default_factory=dict)
-    """What the answer of the operation says beside the result of its execution, such as the session of a message."""
+    """What the answer of the operation says beside the result of its run, such as the session of a message."""
     answered: list[object] = field(default_factory=list)
     """What the result was made from, once there is one: for pages that show it beside the text."""
     begun_late: list[Callable[[str], None]] = field(default_factory=list)
-    """Called with the id of an execution that started after the client had disconnected."""
+    """Called with the id of a run that started after the client had disconnected."""
 
     async def give_up(self, execution_id: str) -> None:
-        """Cancel an execution that nobody waits for any more; an ended one stays unchanged."""
+        """Cancel a run that nobody waits for any more; an ended one stays unchanged."""
         arguments: JsonObject = {"execution_id": execution_id, "reason": _LEFT}
         try:
             await call_operation(self.context.gate, self.caller, "execution.cancel", arguments)
         except PenstockError as error:
-            _LOGGER.info("the caller left execution %s, which continues: %s", execution_id, error.code)
+            _LOGGER.info("the caller left run %s, which continues: %s", execution_id, error.code)
 
     async def result(self) -> JsonObject:
         """Run the call and return its result in wire form."""
@@ -256,11 +256,11 @@ class Call:
         return observe
 
     def _is_task(self) -> bool:
-        """Return whether a long call becomes a task: the client supports tasks, and may read the execution."""
+        """Return whether a long call becomes a task: the client supports tasks, and may read the run."""
         return self.client.tasks and self.tool.follows_execution and self.tool_list.operations >= _TASK_OPERATIONS
 
     def _task(self, result: ExecutionResult) -> JsonObject:
-        """Return the result if there is one already; else the id of the execution, which becomes a task."""
+        """Return the result if there is one already; else the id of the run, which becomes a task."""
         if result.status in _ENDED and self._task_mode() == "auto":
             return self._rendered(result)
         return {"resultType": "task", "taskId": result.execution_id}
@@ -283,7 +283,7 @@ class Call:
         return state
 
     async def _resume(self, state: RequestState) -> ExecutionResult:
-        """Return the current result of the execution that asked the client; nothing is started a second time."""
+        """Return the current result of the run that asked the client; nothing is started a second time."""
         if self.tool.capability.name == "agent.message":
             self.beside.update(turn_of_run(state.execution_id))
         result = await self._wait_for(state.execution_id, wait_seconds=0)
@@ -319,7 +319,7 @@ class Call:
     async def _settle(
         self, result: ExecutionResult, answers: Mapping[str, ClientAnswer], asked_before: Collection[str] = ()
     ) -> JsonObject:
-        """Apply the answers that came with the call, then return the execution's result, task or question.
+        """Apply the answers that came with the call, then return the run's result, task or question.
 
         An answer may come before its question, but an approval may not: nobody can approve what they have not been
         asked.
@@ -415,7 +415,7 @@ class Call:
         return "taken"
 
     async def _after_answer(self, before: ExecutionResult, *, opened: bool) -> ExecutionResult:
-        """Return the execution after an answer.
+        """Return the run after an answer.
 
         If a page was opened, wait until it has answered or the patience is over.
         """
@@ -425,7 +425,7 @@ class Call:
         return result
 
     def _input_required(self, result: ExecutionResult, unfit: Mapping[str, str]) -> JsonObject | None:
-        """Return the questions of an execution, for a client that answers by calling again.
+        """Return the questions of a run, for a client that answers by calling again.
 
         None if it cannot be asked.
         """

@@ -1,7 +1,7 @@
 """Calls of tools, and of workflows that are started by reading a prompt or a resource.
 
-`ToolCalls.call` serves tools. `ToolCalls.read` serves anything else that is the result of an execution: it returns
-`render` of the ended execution, or the `input_required` to be answered first. Each call is a `call.Call`.
+`ToolCalls.call` serves tools. `ToolCalls.read` serves anything else that is the result of a run: it returns
+`render` of the ended run, or the `input_required` to be answered first. Each call is a `call.Call`.
 """
 
 from __future__ import annotations
@@ -91,7 +91,7 @@ class ToolCalls:
     def _client_left(self, call: Call) -> None:
         """Handle a call that ended early: the client cancelled it, or disconnected, which does not mean to cancel.
 
-        Until the call is answered it owns the execution, unless the server is stopping.
+        Until the call is answered it owns the run, unless the server is stopping.
         """
         cancelled = call.client.cancelled() or self._options.on_disconnect == "cancel"
         if not cancelled or self._gate.services.open_streams.ending:

@@ -1,4 +1,4 @@
-"""Results, and texts about executions, as MCP clients and the models behind them read them.
+"""Results, and texts about runs, as MCP clients and the models behind them read them.
 
 Results are plain JSON in wire form; nothing in this package imports the SDK. Read `results` first.
 """

@@ -22,6 +22,7 @@ from penstock.mcp_surface.content.blocks import ERROR_META, content_blocks, mark
 from penstock.mcp_surface.content.upstream_results import upstream_result
 from penstock.mcp_surface.content.waiting_text import held_text, waiting_text, where_answered, who_answers
 from penstock.mcp_surface.tools.tool_list import Tool, ToolList
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.operations.exposed.workflows import WORKFLOW_PREFIX
 from penstock.operations.registered_tools.capabilities import TOOL_PREFIX
 from penstock.operations.runs.imported_tools import UPSTREAM_PREFIX
@@ -79,12 +80,12 @@ def workflow_uri(workflow_id: str) -> str:
 
 
 def execution_uri(execution_id: str) -> str:
-    """Return the resource URI of an execution."""
+    """Return the resource URI of a run."""
     return f"penstock://executions/{quote(execution_id, safe='')}"
 
 
 def result_uri(execution_id: str) -> str:
-    """Return the resource URI of an execution's output."""
+    """Return the resource URI of a run's output."""
     return f"{execution_uri(execution_id)}/result"
 
 
@@ -106,7 +107,7 @@ def is_untrusted(operation: str, value: object) -> bool:
 def answer_result(value: Any, characters_max: int, page: str | None = None, *, untrusted: bool = False) -> JsonObject:
     """Build the result of an operation.
 
-    For an execution that waits for somebody it adds a text that says so, with the address of the `page` that asks.
+    For a run that waits for somebody it adds a text that says so, with the address of the `page` that asks.
     """
     shown = marked(_answer(value, characters_max, untrusted=untrusted), untrusted=untrusted)
     waits = waiting_text(value, value.waiting_for.questions, page) if isinstance(value, ExecutionView) else ""
@@ -139,7 +140,7 @@ def _link(structured: JsonObject) -> JsonObject | None:
 
 
 def _result_link(result: ExecutionResult, *, untrusted: bool) -> JsonObject:
-    """Return a link to the whole output, or to the status of an execution that has none."""
+    """Return a link to the whole output, or to the status of a run that has none."""
     if result.status != "completed":
         link = _resource_link(execution_uri(result.execution_id), result.execution_id)
         return marked(link, untrusted=untrusted)
@@ -174,7 +175,7 @@ def _cut(value: JsonValue, items: int, characters: int, members: int) -> JsonVal
 
 
 def _shown_content(result: ExecutionResult) -> JsonObject | None:
-    """Return the result of a tool whose output is content; None if there is none yet, or too much of it."""
+    """Return the result of a tool whose output is content; None if it does not exist yet, or too much of it."""
     if result.status != "completed":
         return None
     blocks = content_blocks(msgspec.to_builtins(result.output))
@@ -192,7 +193,7 @@ def execution_result(
     note: str | None = None,
     asked_for: bool = False,
 ) -> JsonObject:
-    """Build the result of a call that started or asked for an execution: its outcome or its current status.
+    """Build the result of a call that started or asked for a run: its outcome or its current status.
 
     `page` is the address at which somebody with a key can answer its questions in a browser.
     """
@@ -257,7 +258,7 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
         error = result.error
         message = f"{error.code}: {error.message}" if error else result.status
         where = f" at node {error.node_id}" if error and error.node_id else ""
-        return f"The execution {result.execution_id} {result.status}{where}. {message}\n" + _advice(
+        return f"The run {result.execution_id} {result.status}{where}. {message}\n" + _advice(
             tool_list,
             result.execution_id,
             ("execution.status", "look at it"),
@@ -266,7 +267,7 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
     if result.questions:
         return _question_text(result, tool_list, page)
     held = [f"It waits for approval: {held_text(call)}" for call in result.held_calls]
-    standing = f"The execution {result.execution_id} goes on (status: {result.status})."
+    standing = f"Run {result.execution_id} continues (status: {result.status})."
     return "\n".join((standing, *held, "")) + _advice(
         tool_list,
         result.execution_id,
@@ -277,7 +278,7 @@ def _execution_text(result: ExecutionResult, tool_list: ToolList, characters_max
 
 
 def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | None) -> str:
-    lines = [f"The execution {result.execution_id} waits for an answer (status: {result.status})."]
+    lines = [f"The run {result.execution_id} waits for an answer (status: {result.status})."]
     if result.held is not None:
         lines = [f"Nothing was done yet (status: {result.status}). {held_text(result.held)}"]
     for question in result.questions:
@@ -285,7 +286,7 @@ def _question_text(result: ExecutionResult, tool_list: ToolList, page: str | Non
         if question.answer_schema and result.held is None:
             lines.append(f"The answer must fit {plain_text(question.answer_schema)}")
         lines.append(_how_to_answer(result, question, tool_list, page))
-    ways = (("execution.wait", "wait until it goes on"), ("execution.cancel", "stop it"))
+    ways = (("execution.wait", "wait until it continues"), ("execution.cancel", "stop it"))
     more = _advice(tool_list, result.execution_id, *ways)
     return "\n".join((*lines, more) if more else lines)
 
@@ -314,7 +315,7 @@ def _advice(tool_list: ToolList, execution_id: str, *ways: tuple[str, str]) -> s
 
 def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = None) -> JsonObject:
     """Build the result of a refusal that a model can act on."""
-    message, hint = tool_list.naming.of(error.message), tool_list.naming.of(error.hint or "")
+    message, hint = tool_list.naming.of(error.message), tool_list.naming.of(hint_of(error) or "")
     lines, issues = [f"{error.code}: {message}"], _issues(error)
     for item in issues[:_ISSUES_SHOWN]:
         pointer = item.get("pointer") or item.get("path") or "/"

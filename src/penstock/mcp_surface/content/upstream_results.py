@@ -1,7 +1,7 @@
 """The result of an imported tool, as its server gave it: content for the model, the same structure, the same error.
 
 The text comes from another server, and the result is marked accordingly. A call that has not ended, or whose result is
-too large to show, is shown like any other execution.
+too large to show, is shown like any other run.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _PLAIN = {"text", "content"}
 
 
 def upstream_result(result: ExecutionResult, tool: Tool, characters_max: int) -> JsonObject | None:
-    """Return the result of a call that has ended; None if it is to be shown like any other execution."""
+    """Return the result of a call that has ended; None if it is to be shown like any other run."""
     meta: JsonObject = {
         UNTRUSTED_META: True,
         "penstock/server": tool.capability.metadata.get("server"),

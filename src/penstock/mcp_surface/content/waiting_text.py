@@ -1,6 +1,6 @@
-"""Texts that say what an execution waits for, who can answer, and where.
+"""Texts that say what a run waits for, who can answer, and where.
 
-A client that cannot be asked must still be told, however it follows an execution: by a task, by the result of a call,
+A client that cannot be asked must still learn it, however it follows a run: by a task, by the result of a call,
 or by reading its status. Models read these texts too, so the address in them grants no rights: it leads to a page that
 asks for a key. The signed addresses of `questions.links` answer for the caller and are only for people.
 """
@@ -35,18 +35,18 @@ _CLIENT_ASKS = {
 
 
 def is_for_person(status: str, questions: Sequence[QuestionView]) -> bool:
-    """Return whether an execution with this status waits for a person."""
+    """Return whether a run with this status waits for a person."""
     return status == _DECIDES or (status.startswith("waiting_") and bool(questions))
 
 
 def status_line(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
-    """Return the status of an execution in one line; `questions` includes those of child runs."""
+    """Return the status of a run in one line; `questions` includes those of child runs."""
     message = waiting_text(view, questions, page)
     return f"{view.status}: {message}" if message else view.status
 
 
 def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: str | None) -> str:
-    """Return what it waits for, who answers and where, in one line; empty if the execution continues by itself."""
+    """Return what it waits for, who answers and where, in one line; empty if the run continues by itself."""
     if questions:
         # Questions for a person come first: a client's program answers the others.
         question = min(questions, key=lambda item: item.ask is not None)
@@ -57,7 +57,7 @@ def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: s
         unknown = [item.node_id for item in view.waiting_for.activities if item.outcome_unknown]
         named = ", ".join(unknown) or "an activity"
         return (
-            f"nobody knows whether {named} happened. A person finds out, then reports what came of it with"
+            f"nobody knows whether {named} happened. A person finds out, then reports the outcome with"
             f" `penstock runs submit {view.execution_id}` or has it done again with"
             f" `penstock runs retry {view.execution_id}`."
         )
@@ -84,7 +84,7 @@ def who_answers(question: QuestionView) -> str:
         others = f" If nobody decides, others are asked at {question.escalates_at}." if question.escalates_at else ""
         return f"This is an approval{by}: a person gives it, never a call of a tool.{since}{others}"
     if question.answered_by == "anyone":
-        return "Anybody may answer who may answer questions of this execution."
+        return "Anybody may answer who may answer questions of this run."
     return "A person answers this, never a call of a tool."
 
 
@@ -95,7 +95,7 @@ def _by_whom(approvers: object) -> str:
     whom = " or ".join(name for name in listed if isinstance(name, str))
     many = f"{count} of " if isinstance(count, int) and count > 1 else ""
     by = f" by {many}{whom or 'people'}" if whom or many else ""
-    return f"{by}, but not by whoever started the execution" if named.get("not_requester") is True else by
+    return f"{by}, but not by the starter of the run" if named.get("not_requester") is True else by
 
 
 def held_text(held: HeldView) -> str:

@@ -2,7 +2,7 @@
 
 Every event of a session gets a number and is kept for a while, in the memory of this process and within one limit for
 all sessions. A client that reconnects names the last number it received and gets the rest. Only the stream is lost with
-the process: executions are durable, and tools read their results.
+the process: runs are durable, and tools read their results.
 
 The events of a session belong to it alone: a number of another session is unknown here.
 """

@@ -102,7 +102,7 @@ class _Sessions(SessionManager):
         return list(self._principals.values())
 
     def seen(self, session_id: str, principal: Principal) -> None:
-        """Note with which token the owner of a session goes on: clients get a new one before theirs expires."""
+        """Note the token that the owner of a session uses now: clients get a new one before theirs expires."""
         known = self._principals.get(session_id)
         if known is not None and known is not principal and known.id == principal.id:
             self._principals[session_id] = principal

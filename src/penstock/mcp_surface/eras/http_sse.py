@@ -1,7 +1,7 @@
 """HTTP+SSE, the transport of revision 2024-11-05, for clients that know nothing newer.
 
 A client opens a stream with GET, and the stream tells it where to post its messages; the answers come on the stream. As
-for other transports, the endpoint has authenticated the client, a stream belongs to the key that opened it, and it ends
+for other transports, the endpoint has authenticated the client. A stream belongs to the key that opened it, and ends
 when that key is revoked or the server stops.
 """
 

@@ -161,8 +161,8 @@ class _LateMessages(ContextSendStream[SessionMessage | Exception]):
 class ResumableTransport(StreamableHTTPServerTransport):
     """The SDK's transport of one session, with streams that a client may leave and resume at any time.
 
-    The SDK's own streams lose what is sent between the end of a replay and the start of the live stream, and cannot be
-    closed on purpose while a call runs. So the methods that open and write streams are replaced.
+    The SDK's own streams lose what is sent between the end of a replay and the start of the live stream. The server
+    also cannot close them while a call runs. So this class replaces the methods that open and write streams.
     """
 
     def __init__(self, events: SessionEvents, *, close_after_seconds: float | None, **more: Any) -> None:

@@ -127,7 +127,7 @@ def _takes_id(message: JSONRPCMessage, ids: set[str | int]) -> bool:
 
 
 def _written_message(message: JSONRPCMessage, frames: PipeMessages, *, is_closed: bool) -> bytes | None:
-    """Return the line for a message; None if it waits for the rest of its batch, or if nobody reads it any more."""
+    """Return the line for a message; None if it waits for other lines of its batch, or if nobody reads it."""
     line = message.model_dump_json(by_alias=True, exclude_unset=True).encode()
     if not isinstance(message, JSONRPCResponse | JSONRPCError):
         return line

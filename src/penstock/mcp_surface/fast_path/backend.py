@@ -244,7 +244,7 @@ class FastPath:
     def _encoded_value(self, value: object) -> bytes | None:
         """Return an answer as bytes.
 
-        Polling an execution that has not moved returns the same object, so they are cached.
+        Polling a run that has not moved returns the same object, so they are cached.
         """
         known = self._views.get(id(value))
         if known is not None and known[0] is value:

@@ -88,7 +88,7 @@ def call_bytes(result: JsonObject, meta: bytes) -> bytes:
 
 
 def shown_bytes(value: Any, characters_max: int) -> bytes | None:
-    """Encode an operation's answer, without metadata and closing braces; None if it is no object, or too large."""
+    """Encode an operation's answer, without metadata and closing braces; None if it is not an object, or too large."""
     encoded = _encode(value)
     if len(encoded) > characters_max or not encoded.startswith(b"{") or not encoded.isascii() or b"\x7f" in encoded:
         return None

@@ -1,4 +1,4 @@
-"""Questions of an execution as MCP asks them, by kind, and the answers that come back.
+"""Questions of a run as MCP asks them, by kind, and the answers that come back.
 
     form      a flat object of texts, numbers, booleans and choices, which the client shows to a person
     url       a page of this server, for secrets and for answers that are not flat
@@ -74,7 +74,7 @@ class ClientQuestion:
     execution_id: str | None = None
     """The child run that asks, if it is one."""
     key: str = ""
-    """The name of the question on the wire; never reused for another question of the execution."""
+    """The name of the question on the wire; never reused for another question of the run."""
     kind: Kind = "form"
     schema: JsonObject = field(default_factory=dict)
     """The schema of a form."""
@@ -83,17 +83,17 @@ class ClientQuestion:
     """The request to a model, in the protocol's form."""
     url: str = ""
     decline: JsonValue = None
-    """The answer that means to decline; None if there is none."""
+    """The answer that means to decline; None if it does not exist."""
     answer_schema: JsonValue = None
-    """The schema that the execution requires of the answer."""
+    """The schema that the run requires of the answer."""
     approval: bool = False
     """Whether only a person who was asked may answer."""
     decides: str | None = None
-    """The field of the form in which somebody approves or declines; None if there is none."""
+    """The field of the form in which somebody approves or declines; None if it does not exist."""
 
     @property
     def identity(self) -> str:
-        """The identity of the question among those of the execution and its child runs."""
+        """The identity of the question among those of the run and its child runs."""
         return identity_of(self)
 
     @property
@@ -109,7 +109,8 @@ class ClientQuestion:
         return content.get(_ONLY) if self.wrapped else content
 
     def refusal(self, action: Action) -> JsonValue:
-        """Return the answer for declining or closing the form; None if there is none, so that the question stays open.
+        """Return the answer for declining or closing the form; None if it does not exist, so that the question stays
+        open.
 
         Closing a form is an answer only if a member `action` of the schema may be `cancel`.
         """
@@ -123,13 +124,13 @@ class ClientQuestion:
 
 
 def identity_of(asked: ClientQuestion | QuestionView) -> str:
-    """Return the identity of a question among those of an execution and its child runs."""
+    """Return the identity of a question among those of a run and its child runs."""
     own, child = asked.interrupt_id, asked.execution_id
     return own if child is None else f"{child}/{own}"
 
 
 def with_whole_key(ask: ClientQuestion, execution_id: str) -> ClientQuestion:
-    """Return a question under a key that no question of any other execution has."""
+    """Return a question under a key that no question of any other run has."""
     return replace(ask, key=f"{ask.execution_id or execution_id}/{ask.interrupt_id}")
 
 

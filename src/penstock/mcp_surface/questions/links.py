@@ -1,6 +1,6 @@
-"""Links to pages that answer a question: signed, for one question of one execution, valid for an hour or two.
+"""Links to pages that answer a question: signed, for one question of one run, valid for an hour or two.
 
-Whoever has the link answers on behalf of the caller who received it, as long as the caller's key is valid. So only
+The holder of the link answers on behalf of the caller who received it, as long as the caller's key is valid. So only
 callers who may answer by themselves receive one. The program of an agent is given the address of the page that asks
 for a key: a person opens it and answers with their own. A question keeps the same link for a while, so that asking
 twice does not give two links.
@@ -64,7 +64,7 @@ class AnswerLinks:
     def askable(
         self, caller: Caller, execution_id: str, questions: Iterable[QuestionView], kinds: Set[Kind]
     ) -> list[ClientQuestion]:
-        """Return the questions of an execution and its child runs that a client of these kinds can be asked."""
+        """Return the questions of a run and its child runs that a client of these kinds can be asked."""
 
         def link(question: QuestionView) -> str | None:
             if question.sign_in:

@@ -1,6 +1,6 @@
 """Signed texts that a client or a page carries from a question to its answer, so that the server stores nothing.
 
-A signed text names who was asked, the execution, the questions and when it expires. It is signed, not secret: a text
+A signed text names who was asked, the run, the questions and when it expires. It is signed, not secret: a text
 that was changed, or that belongs to another caller, request or time, is refused. It works once because a question can
 be answered once. Each purpose has its own key, so a text for one is invalid for the other.
 """
@@ -35,11 +35,11 @@ class RequestState(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
     elsewhere: tuple[str, ...] = ()
     """The questions that a page answers, not the client."""
     sequence: int = 0
-    """The sequence number of the execution when it asked."""
+    """The sequence number of the run when it asked."""
 
 
 class AnswerLink(msgspec.Struct, frozen=True, kw_only=True, array_like=True):
-    """What the address of an answer page carries: the key, and the question of an execution that it answers."""
+    """What the address of an answer page carries: the key, and the question of a run that it answers."""
 
     key_id: str
     tenant: str

@@ -60,7 +60,7 @@ class Contents:
         return [item for item in exposed if item.capability.name in allowed]
 
     async def resources(self, caller: Caller, *, apps: bool = False) -> list[JsonObject]:
-        """Return all resources with a fixed address: those of workflows, the workflows, the newest executions.
+        """Return all resources with a fixed address: those of workflows, the workflows, the newest runs.
 
         `apps`: with the pages that are shown beside results of tools.
         """
@@ -82,7 +82,7 @@ class Contents:
         ]
 
     async def imported_place(self, caller: Caller, uri: str) -> tuple[str, str] | None:
-        """Return the server, and the address there, of another server's resource; None if it is none."""
+        """Return the server, and the address there, of another server's resource; None if the address is not one."""
         return await self._imported.place(caller, uri)
 
     async def templates(self, caller: Caller) -> list[JsonObject]:
@@ -230,7 +230,7 @@ class Contents:
     async def completion(
         self, caller: Caller, reference: str, argument: str, begun: str, chosen: Mapping[str, str] | None = None
     ) -> JsonObject:
-        """Complete an argument: its choices, names of workflows, ids of executions, versions.
+        """Complete an argument: its choices, names of workflows, ids of runs, versions.
 
         `chosen` holds the arguments that were completed before.
         """

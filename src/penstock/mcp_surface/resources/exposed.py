@@ -1,7 +1,7 @@
-"""The result of an execution that was started by reading: the contents of a resource, the messages of a prompt.
+"""The result of a run that was started by reading: the contents of a resource, the messages of a prompt.
 
-An execution that failed, has not ended, or waits for somebody whom the client cannot ask is a protocol error, because
-the result of a read cannot express it. The error names the execution, which continues.
+A run that failed, has not ended, or waits for somebody whom the client cannot ask is a protocol error, because
+the result of a read cannot express it. The error names the run, which continues.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ from penstock.operations.runs.results import ExecutionResult
 __all__ = ["NOT_THERE", "completed_output", "prompt_messages", "resource_contents"]
 
 NOT_THERE = "RESOURCE_NOT_FOUND"
-"""The error code with which a workflow says that there is nothing at the address."""
+"""The error code with which a workflow says that nothing exists at the address."""
 
 _TEXT = "text/plain"
 _JSON = "application/json"
@@ -32,7 +32,7 @@ _ROLES = ("user", "assistant")
 
 
 def completed_output(result: ExecutionResult) -> JsonValue:
-    """Return the output of an execution; raises `ProtocolFault`, with what to do, if it has none."""
+    """Return the output of a run; raises `ProtocolFault`, with what to do, if it has none."""
     if result.status == "completed":
         output: JsonValue = msgspec.to_builtins(result.output)
         return output
@@ -47,7 +47,7 @@ def completed_output(result: ExecutionResult) -> JsonValue:
         message = f"waits for an answer: {plain_text(result.questions[0].prompt)}"
     else:
         message = f"has not ended yet (status: {result.status})"
-    message = f"The execution {result.execution_id} {message}. Read {where} later"
+    message = f"The run {result.execution_id} {message}. Read {where} later"
     raise ProtocolFault(INTERNAL_ERROR, message, data, on_record=True)
 
 

@@ -77,7 +77,7 @@ class ImportedResources:
             return None
 
     async def place(self, caller: Caller, uri: str) -> tuple[str, str] | None:
-        """Return the server, and the address there, of a resource that a caller may read; None if it is none."""
+        """Return the server, and the address there, of a resource that a caller may read, or None."""
         if not uri.startswith(_PREFIX) or graph_of(caller.toolset) is not None:
             return None
         name, _, address = uri.removeprefix(_PREFIX).partition("/")
@@ -115,7 +115,7 @@ def _contents(name: str, item: JsonObject) -> JsonObject:
 
 
 def _shown(item: ImportedResource) -> JsonObject | None:
-    """Return the entry of a resource; None if its address is none that could be read here."""
+    """Return the entry of a resource; None if its address cannot be read here."""
     listed = item.listed
     address = _own_address(item.server, listed.uri)
     example = address.replace("{", "").replace("}", "") if listed.is_template else address

@@ -1,8 +1,8 @@
-"""Resources of the server itself: workflows, their versions, executions, their histories and results.
+"""Resources of the server itself: workflows, their versions, runs, their histories and results.
 
     penstock://workflows/{workflow_id}                    the newest document and the schemas
     penstock://workflows/{workflow_id}/versions/{hash}    a version of it
-    penstock://executions/{execution_id}                  the status of an execution
+    penstock://executions/{execution_id}                  the status of a run
     penstock://executions/{execution_id}/history          what happened
     penstock://executions/{execution_id}/result           its output, and nothing else
 
@@ -49,15 +49,15 @@ TEMPLATES: tuple[JsonObject, ...] = (
     {
         "uriTemplate": "penstock://executions/{execution_id}/history",
         "name": "execution_history",
-        "title": "The history of an execution",
+        "title": "The history of a run",
         "description": "Every decision and every event, oldest first.",
         "mimeType": _JSON,
     },
     {
         "uriTemplate": "penstock://executions/{execution_id}/result",
         "name": "execution_result",
-        "title": "The result of an execution",
-        "description": "The whole output of an execution that has completed, and nothing else.",
+        "title": "The result of a run",
+        "description": "The whole output of a run that has completed, and nothing else.",
     },
     {
         "uriTemplate": "penstock://workflows/{workflow_id}",
@@ -70,7 +70,7 @@ TEMPLATES: tuple[JsonObject, ...] = (
         "uriTemplate": VERSION_TEMPLATE,
         "name": "workflow_version",
         "title": "A version of a workflow",
-        "description": "The document as it was under this hash, which executions and tools name.",
+        "description": "The document as it was under this hash, which runs and tools name.",
         "mimeType": _JSON,
     },
 )
@@ -104,7 +104,7 @@ class OwnResources:
         return list(dict.fromkeys(str(item["hash"]) for item in items))
 
     async def listed(self, caller: Caller) -> list[JsonObject]:
-        """List the workflows and the most recently started executions."""
+        """List the workflows and the most recently started runs."""
         workflows = await self.page(caller, "workflow.list", limit=limits.PAGE_LIMIT_MAX)
         executions = await self.page(caller, "execution.list", limit=limits.MCP_EXECUTIONS_LISTED)
         return [_workflow_resource(item) for item in workflows] + [_execution_resource(item) for item in executions]
@@ -153,7 +153,7 @@ def _contents(value: JsonValue) -> JsonObject:
 
 
 def _result(view: JsonObject) -> JsonObject:
-    """Return the output of an execution; its status, if there is no output yet."""
+    """Return the output of a run; its status, if there is no output yet."""
     if view["status"] != "completed":
         message = {name: view[name] for name in ("execution_id", "workflow_id", "status", "error") if view.get(name)}
         return _contents(message)

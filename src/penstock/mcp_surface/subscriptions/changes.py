@@ -1,4 +1,4 @@
-"""What changed, and for whom: lists of tools, prompts and resources, workflows, executions, tasks.
+"""What changed, and for whom: lists of tools, prompts and resources, workflows, runs, tasks.
 
 A subscription belongs to one caller and reports only what that caller may see: lists are compared as this caller sees
 them, and nobody can subscribe to what they may not read. A change is a level, not an event: something is different now,
@@ -77,7 +77,7 @@ class TaskChanged:
     task_id: str
 
 
-_Mark: TypeAlias = tuple[int, int]
+_Mark: TypeAlias = tuple[Hashable, int]
 """Differs once anything was stored or the catalogue has changed."""
 Change: TypeAlias = ListChanged | ResourceUpdated | TaskChanged
 
@@ -99,7 +99,7 @@ class Subscription:
     wake: Callable[[], None]
     seen: dict[ListKind, object] = field(default_factory=dict)
     uris: dict[str, str] = field(default_factory=dict)
-    """Addresses, each with the workflow that it depends on; empty for the address of an execution."""
+    """Addresses, each with the workflow that it depends on; empty for the address of a run."""
     runs: dict[str, _Followed] = field(default_factory=dict)
     left: dict[str, Callable[[], None]] = field(default_factory=dict)
     """Addresses of other servers' resources, each with how to stop following it."""
@@ -259,9 +259,9 @@ class ChangeWatcher:
     def refuse_more(self, subscription: Subscription, more: int) -> None:
         """Refuse to add so many more addresses or tasks, if the limit would be exceeded."""
         if subscription.size + more > limits.MCP_SUBSCRIBED_MAX:
-            message = f"one subscription is about {limits.MCP_SUBSCRIBED_MAX} addresses and tasks at most"
+            message = f"a subscription covers at most {limits.MCP_SUBSCRIBED_MAX} addresses and tasks"
             raise LimitExceeded(
-                "STREAMS_LIMITED", message, "end some of them first", {"limit": limits.MCP_SUBSCRIBED_MAX}
+                "STREAMS_LIMITED", message, "end a subscription first", {"limit": limits.MCP_SUBSCRIBED_MAX}
             )
 
     async def _may_read(self, caller: Caller, operation: str, arguments: JsonObject) -> bool:
@@ -356,7 +356,7 @@ class ChangeWatcher:
         return _TenantSnapshot((self._gate.catalogue.revision, exposure.revision), exposure.workflows)
 
     def _mark(self) -> _Mark:
-        return self._gate.services.store.change_mark(), self._gate.catalogue.revision
+        return self._gate.exposed.mark(), self._gate.catalogue.revision
 
     async def _check_tenants(self) -> None:
         try:

@@ -1,7 +1,7 @@
 """The tasks extension: a long call becomes a task that the client polls.
 
-A task is an execution, and its id is the execution's id. So there is nothing else to store, and everything about a task
-is read and changed through the gate with the caller's own key. A failed execution is a completed task whose result is
+A task is a run, and its id is the run's id. So there is nothing else to store, and everything about a task
+is read and changed through the gate with the caller's own key. A failed run is a completed task whose result is
 an error. This module does not import the SDK.
 """
 
@@ -43,7 +43,7 @@ _FORMS: frozenset[Kind] = frozenset({"form"})
 def task_of(
     view: ExecutionView, questions: Sequence[QuestionView], message: str, protocol_faults: Set[str] = frozenset()
 ) -> JsonObject:
-    """Return an execution as a task; `questions` are all open ones, including those of child runs.
+    """Return a run as a task; `questions` are all open ones, including those of child runs.
 
     A task that waits for somebody says so even to a client that cannot be asked: its message says who answers and
     where.
@@ -87,7 +87,7 @@ class Tasks:
         return result.questions
 
     async def _view(self, caller: Caller, task_id: str) -> ExecutionView:
-        """Return the execution of a task; one that the caller may not see is unknown to them."""
+        """Return the run of a task; one that the caller may not see is unknown to them."""
         try:
             value = await call_operation(self._gate, caller, "execution.status", {"execution_id": task_id})
         except PenstockError as error:
@@ -146,7 +146,7 @@ class Tasks:
         return {"resultType": "complete"}
 
     async def cancel(self, caller: Caller, task_id: str) -> JsonObject:
-        """Ask the execution to stop; an ended one stays unchanged."""
+        """Ask the run to stop; an ended one stays unchanged."""
         await self._view(caller, task_id)
         await self._acknowledged(
             caller, "execution.cancel", {"execution_id": task_id, "reason": "cancelled by the MCP client"}
@@ -164,7 +164,7 @@ class Tasks:
 
 
 def _answer(ask: ClientQuestion, given: ClientAnswer) -> JsonValue:
-    """Return the answer to a question; None if there is none, so that the question stays open."""
+    """Return the answer to a question; None if it does not exist, so that the question stays open."""
     if given.kind != ask.answered_by:
         return None
     if ask.kind in CLIENT_KINDS:

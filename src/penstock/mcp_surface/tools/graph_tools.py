@@ -40,7 +40,7 @@ _UNBOUND = frozenset({"graph.query_run"})
 
 
 def graph_of(toolset: str | None) -> str | None:
-    """Return the graph that a toolset is of; None if it is another one."""
+    """Return the graph of a toolset; None for other toolsets."""
     is_graph = toolset is not None and toolset.startswith(GRAPH_TOOLSET)
     return toolset.removeprefix(GRAPH_TOOLSET) if toolset is not None and is_graph else None
 

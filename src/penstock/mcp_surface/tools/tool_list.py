@@ -66,18 +66,18 @@ class Tool:
 
     @property
     def starts_execution(self) -> bool:
-        """Whether a call starts an execution: of a workflow, or of a registered or imported tool."""
+        """Whether a call starts a run: of a workflow, or of a registered or imported tool."""
         return self.capability.populator in _STARTS
 
     @property
     def follows_execution(self) -> bool:
-        """Whether a call may wait for the execution that it starts: also one that gives work to an agent."""
+        """Whether a call may wait for the run that it starts: also one that gives work to an agent."""
         route = self.capability.route
         return self.starts_execution or (route is not None and route.streams)
 
     @property
     def withheld(self) -> bool:
-        """Whether it is not listed; a caller who calls it anyway is told why."""
+        """Whether it is not listed; a caller who calls it anyway gets the reason."""
         return self.capability.metadata.get("withheld") is True
 
 

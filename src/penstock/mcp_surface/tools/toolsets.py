@@ -2,7 +2,7 @@
 
 The address chooses (`/mcp?toolset=workflows`, or names of sets, resources and tools, separated by commas); otherwise
 the setting does. The default is the exposed workflows and registered tools, the stored queries of the only graph, the
-imported tools, and the operations that continue their executions: exposing a workflow to a model does not mean letting
+imported tools, and the operations that continue their runs: exposing a workflow to a model does not mean letting
 the model change it. `management` adds all operations. A list that is small enough is shown whole. Otherwise it is
 reduced to the everyday operations, and then to three tools that search, describe and call the others. With any other
 set, only the tools of the set can be called.
@@ -61,7 +61,7 @@ EVERYDAY = frozenset(
     }
 )
 FOLLOWING = frozenset({"execution.status", "execution.answer", "execution.cancel", "execution.wait"})
-"""Operations that continue an execution started by a workflow's tool."""
+"""Operations that continue a run started by a workflow's tool."""
 _SEARCHING = frozenset({"management", "search"})
 # The set of the tools that start an execution, by what makes them.
 _STARTING = {"workflow": "workflows", REGISTERED_TOOL: "tools", "upstream": "upstream"}
@@ -134,7 +134,7 @@ def found_tools(tool_list: ToolList, arguments: JsonObject) -> JsonObject:
     """Return the tools that match some words best, with names and descriptions; without words, every tool in order."""
     query, limit = arguments.get("query", ""), arguments.get("limit", _FOUND_DEFAULT)
     if not isinstance(query, str):
-        raise Rejected(_INVALID, "`query` must be text", "give words that say what the tool should do")
+        raise Rejected(_INVALID, "`query` must be text", "send words that describe the task")
     if not isinstance(limit, int) or isinstance(limit, bool) or not 1 <= limit <= _FOUND_MAX:
         raise Rejected(_INVALID, f"`limit` must be a whole number from 1 to {_FOUND_MAX}")
     words = frozenset(_WORDS.findall(query.lower()))

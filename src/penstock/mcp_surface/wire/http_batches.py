@@ -48,8 +48,8 @@ class HttpMessages:
     takes_envelopes: bool
     """Whether a message may say that it is of the newest era without a header that says so.
 
-    HTTP+SSE has no such header. A client that probes for the newest era there is answered on its stream that there is
-    no such method, and falls back; it does not read the answer to its POST.
+    HTTP+SSE has no such header. If a client probes for the newest era there, the server answers on its stream that the
+    method does not exist, and the client falls back; it does not read the answer to its POST.
     """
     refused: Callable[[JsonObject], None]
     """Called for refused messages in a batch; for other messages the HTTP status shows the refusal."""

@@ -116,5 +116,7 @@ class PipeMessages:
         if message.get("method") == "initialize":
             return error_message(message.get("id"), INVALID_REQUEST, "Invalid Request: `initialize` is sent alone")
         if is_request(message) and message["id"] in self._open:
-            return error_message(message["id"], INVALID_REQUEST, "Invalid Request: a request with this id is under way")
+            return error_message(
+                message["id"], INVALID_REQUEST, "Invalid Request: a request with this id is in progress"
+            )
         return None

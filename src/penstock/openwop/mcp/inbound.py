@@ -134,7 +134,7 @@ class Inbound:
     async def _handler(self, caller: Caller, kind: str) -> str:
         found = (await self._gate.exposed.of(caller.principal.tenant)).handlers.get(kind)
         if found is None:
-            message = f"no workflow here handles this; one with `expose: {{{kind}: true}}` would"
+            message = f"no workflow handles this; add `expose: {{{kind}: true}}` to one"
             raise ProtocolFault(METHOD_NOT_FOUND, f"Method not found: {message}", {"handler": kind})
         return found
 

@@ -32,7 +32,7 @@ async def spoken_to(scope: Scope, receive: Receive) -> tuple[Spoken, Receive]:
         wanted = takes_streams or header(scope, b"mcp-session-id") is not None
         return ("strict" if wanted else "plain"), receive
     if version is not None and version not in _HANDSHAKE_ERA:
-        # A client that only listens needs a stream and is told so; as JSON the answer would never be complete.
+        # A client that only listens needs a stream and gets an error; as JSON the answer would never be complete.
         listens = header(scope, b"mcp-method") == _LISTEN
         return ("strict" if takes_streams or listens else "strict_json"), receive
     if not takes_streams:

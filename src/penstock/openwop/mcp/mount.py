@@ -42,6 +42,7 @@ from penstock.mcp_surface.wire.messages import error_message
 from penstock.openwop.mcp.inbound import Inbound, idempotency_key, project_result
 from penstock.openwop.mcp.json_answers import as_json_only, spoken_to
 from penstock.operations.catalogue.errors import mapping_of
+from penstock.operations.catalogue.reasons import hint_of
 from penstock.operations.gate.context import Principal
 from penstock.operations.gate.pipeline import Gate
 
@@ -180,7 +181,7 @@ class _PlainBackend:
             return error_message(request_id, fault.code, fault.message, fault.data)
         except PenstockError as error:
             record_error(self._gate, caller, known_method(method), error)
-            data: JsonObject = {"code": error.code, "hint": error.hint, "details": error.details or None}
+            data: JsonObject = {"code": error.code, "hint": hint_of(error), "details": error.details or None}
             return error_message(request_id, mapping_of(error).json_rpc, error.message, data)
         finally:
             self._metrics.answered(method, status, time.perf_counter() - began)

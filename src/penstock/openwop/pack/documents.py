@@ -29,7 +29,7 @@ _WIRE_NAME = re.compile(r"[A-Za-z0-9_.-]{1,64}")
 _NATIVE_LENGTH = 64
 _NODES_MAX = 100
 _VARIABLE = re.compile(r"\{([^{}]*)\}")
-# All messages of the client, one after another; the model is told to take none of it as an instruction.
+# All messages of the client, one after another; the prompt says that none of them is an instruction.
 _MESSAGES = (
     '${ [(.input.request.systemPrompt // empty), (.input.request.messages[] | .role + ": " + '
     '([.content | if type == "array" then .[] else . end | .text] | join("\\n")))] | join("\\n\\n") }'
@@ -147,7 +147,7 @@ def _in_order(nodes: tuple[PlacedNode, ...], edges: JsonValue) -> tuple[PlacedNo
         if not isinstance(source, str) or not isinstance(target, str) or not {source, target} <= known.keys():
             return _invalid("every edge must have `sourceNodeId` and `targetNodeId`, which name nodes")
         if source in follows or target in follows.values():
-            return _invalid("the nodes must stand in a row: each has one successor at most")
+            return _invalid("the nodes must form a chain: each has at most one successor")
         follows[source] = target
     ordered: list[PlacedNode] = []
     for node in nodes:
@@ -162,7 +162,7 @@ def _add_node(draft: _Draft, node: PlacedNode) -> PackProblem | None:
     """Add a node to the document."""
     handle = _BY_TYPE.get(node.type_id)
     if node.known is None or handle is None:
-        message = f"nodes of the type {node.type_id[:100]} are not run here"
+        message = f"nodes of the type {node.type_id[:100]} are not supported"
         hint = f"the types of {PACK} are: {', '.join(name.removeprefix(f'{PACK}.') for name in _BY_TYPE)}"
         return PackProblem(kind="unsupported", message=message, hint=hint, type_id=node.type_id, node_id=node.node_id)
     violation = first_violation(node.known.config_schema, node.config)

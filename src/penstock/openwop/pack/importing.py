@@ -41,7 +41,8 @@ async def import_workflow(exchange: Exchange, *, mounted: bool) -> JsonObject:
 
 
 def imported_document(workflow: JsonObject, *, mounted: bool) -> tuple[JsonObject, int]:
-    """Return the native document of a workflow and the number of its nodes; raises `Rejected` if there is none.
+    """Return the native document of a workflow and the number of its nodes; raises `Rejected` if it cannot be
+    converted.
 
     The server's node types mean nothing where MCP is not `mounted`, and are refused then.
     """

@@ -35,6 +35,7 @@ from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource
 
 __all__ = ["APP_OPERATIONS"]
 
@@ -103,7 +104,8 @@ async def _stored(context: Context, row: ResourceRow | None, app: AppRecord, ten
     body = msgspec.to_builtins(made)
     reply = Reply(value=made)
     context.call.about(app.id)
-    stored = await context.services.platform.put_resource(
+    stored = await put_resource(
+        context.services.platform,
         ResourceRow(
             tenant=tenant,
             kind=APP_KIND,
@@ -118,7 +120,7 @@ async def _stored(context: Context, row: ResourceRow | None, app: AppRecord, ten
         call=idempotency.answered(context, reply),
     )
     if isinstance(stored, ResourceChanged):
-        raise Conflict("PRECONDITION_FAILED", f"the app {app.id} was changed in between", "try again")
+        raise Conflict("PRECONDITION_FAILED", f"the app {app.id} was changed by another call", "try again")
     return reply
 
 
@@ -149,7 +151,7 @@ async def app_create(context: Context, given: CreateApp) -> Reply[AppRecord]:
     """
     tenant = given.org_id or context.tenant
     if tenant != context.tenant and not context.is_operator:
-        message = "only who owns everything in the default tenant may make apps of other tenants"
+        message = "only an owner in the default tenant may make apps of other tenants"
         raise Denied("SCOPE_REQUIRED", message, "leave `org_id` out", {"scope": EVERYTHING})
     app = AppRecord(
         id=new_app_id(context.services.new_id().lower(), tenant),
@@ -171,7 +173,7 @@ async def app_list(context: Context, given: ListApps) -> AppPage:
     tenant = given.org_id or context.tenant
     if tenant != context.tenant and not context.is_operator:
         return AppPage(items=[], next_cursor=None)
-    page = await context.services.platform.resources(tenant, APP_KIND, limit=given.limit, cursor=given.cursor)
+    page = await list_resources(context.services.platform, tenant, APP_KIND, limit=given.limit, cursor=given.cursor)
     return AppPage(items=[app_record(row) for row in page.rows], next_cursor=page.next_cursor)
 
 
@@ -235,12 +237,12 @@ async def app_auto_execute_update(context: Context, given: ChangeAutoExecute) ->
     for grant in (changed.writes, changed.high_risk):
         ends = milliseconds(grant.expires_at, "expires_at") if grant.enabled else None
         if grant.enabled and ends is None:
-            message = "a grant that is switched on needs `expires_at`, the instant at which it ends"
-            raise Rejected("INVALID_ARGUMENTS", message, "grants without an end are forgotten; give one")
+            message = "an enabled grant needs `expires_at`, the time when it ends"
+            raise Rejected("INVALID_ARGUMENTS", message, "send `expires_at`, such as 2026-12-31T09:00:00Z")
         if ends is not None and ends > context.now_ms() + limits.GRANT_MS_MAX:
             days = limits.GRANT_MS_MAX // 86_400_000
             message = f"expires_at: a grant ends within {days} days"
-            raise Rejected("INVALID_ARGUMENTS", message, "give an earlier instant, and renew the grant when it is due")
+            raise Rejected("INVALID_ARGUMENTS", message, "send an earlier time, and renew the grant before it ends")
     return await _stored(context, row, msgspec.structs.replace(app, auto_execute=changed), row.tenant)
 
 
@@ -250,7 +252,11 @@ def _changed(before: T, given: JsonObject, kind: type[T], member: str, *, whole:
     try:
         return msgspec.convert(merged, kind)
     except msgspec.ValidationError as error:
-        raise Rejected("INVALID_ARGUMENTS", f"{member}: {error}", "look at the guide for what can be set") from None
+        raise Rejected(
+            "INVALID_ARGUMENTS",
+            f"{member}: {error}",
+            "correct the field; the guide to the agent profile lists all fields",
+        ) from None
 
 
 def _merged(before: JsonValue, patch: JsonValue) -> JsonValue:
@@ -319,7 +325,8 @@ async def app_delete(context: Context, given: OneApp) -> Deleted:
     if app.status != "revoked":
         raise Conflict("APP_ACTIVE", f"the app {app.id} is active", "revoke it first")
     answer = Deleted(id=app.id)
-    outcome = await context.services.platform.delete_resource(
+    outcome = await delete_resource(
+        context.services.platform,
         row.tenant,
         APP_KIND,
         app.id,
@@ -328,8 +335,8 @@ async def app_delete(context: Context, given: OneApp) -> Deleted:
     )
     if isinstance(outcome, ResourceChanged):
         if outcome.current_etag is None:
-            raise NotFound("APP_NOT_FOUND", f"there is no app {app.id}", "it was deleted in between")
-        raise Conflict("PRECONDITION_FAILED", f"the app {app.id} was changed in between", "try again")
+            raise NotFound("APP_NOT_FOUND", f"there is no app {app.id}", "it was deleted by another call")
+        raise Conflict("PRECONDITION_FAILED", f"the app {app.id} was changed by another call", "try again")
     return answer
 
 

@@ -20,6 +20,7 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import milliseconds
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import list_resources, read_resource
 
 __all__ = ["HANDLE_OPERATIONS", "app_grants"]
 
@@ -63,7 +64,7 @@ class FindHandle(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 
 
 class FoundHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A preflight of the caller; `arguments` is None if they hold secrets, which are not stored."""
+    """A preflight of the caller; `arguments` is `None` if they hold secrets, which are not stored."""
 
     preflight_id: str
     arguments: dict[str, Any] | None
@@ -80,7 +81,9 @@ async def action_handle(context: Context, given: FindHandle) -> FoundHandle:
     """Find the preflight that an action names."""
     row = await _named(context, given)
     if row.body.get("operation") != given.operation:
-        raise Rejected("PREFLIGHT_MISMATCH", "the preflight is of another action", "look at this one first")
+        raise Rejected(
+            "PREFLIGHT_MISMATCH", "the preflight belongs to another action", "run a preflight for this action"
+        )
     arguments = row.body.get("arguments")
     return FoundHandle(preflight_id=row.resource_id, arguments=arguments if isinstance(arguments, dict) else None)
 
@@ -88,20 +91,22 @@ async def action_handle(context: Context, given: FindHandle) -> FoundHandle:
 async def _named(context: Context, given: FindHandle) -> ResourceRow:
     platform, tenant = context.services.platform, context.tenant
     if given.preflight_id is not None:
-        row = await platform.resource(tenant, _KIND, given.preflight_id)
+        row = await read_resource(platform, tenant, _KIND, given.preflight_id)
         if row is None or row.body.get("principal") != context.principal.id:
-            message = "there is no such preflight of yours: it was used, has expired, or never existed"
+            message = "you have no such preflight: it was used, has expired, or never existed"
             raise Rejected("PREFLIGHT_NOT_FOUND", message, "make a new one")
         return row
     cursor = None
     while True:
-        page = await platform.resources(tenant, _KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        page = await list_resources(platform, tenant, _KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
         for row in page.rows:
             if row.body.get("principal") == context.principal.id and row.body.get("digest") == given.digest:
                 return row
         cursor = page.next_cursor
         if cursor is None:
-            raise Rejected("PREFLIGHT_MISMATCH", "no preflight of yours has this hash", "look at the action first")
+            raise Rejected(
+                "PREFLIGHT_MISMATCH", "you have no preflight with this hash", "run a preflight for the action"
+            )
 
 
 HANDLE_OPERATIONS: tuple[Capability, ...] = (action_handle,)

@@ -25,6 +25,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.resources import list_resources, put_resource, read_resource
 
 __all__ = ["LEDGER_ID", "Found", "LedgerView", "Range", "Transaction", "View", "change", "moment_of", "view_of"]
 
@@ -118,8 +119,8 @@ class View:
     def check_ledger(self, ledger_id: str) -> None:
         """Refuse a ledger that is not there, or that the caller's app may not touch; both look the same."""
         if not self._allows(ledger_id) or ledger_id != LEDGER_ID:
-            message = f"the ledger {ledger_id[:100]} is not there, or not for this app"
-            raise Denied("POLICY_DENIED", message, "list the ledgers to see which there are")
+            message = f"the ledger {ledger_id[:100]} does not exist, or is not for this app"
+            raise Denied("POLICY_DENIED", message, "list the ledgers, and use an id from the list")
 
     def _allows(self, ledger_id: str) -> bool:
         allowed, tenants = self.policy.allowed_ledger_ids, self.policy.allowed_org_ids
@@ -135,11 +136,11 @@ class View:
     async def find(self, transaction_id: str, *, deleted: bool = False) -> Found:
         """Return a transaction that the caller may touch; raise NotFound for one that is not there."""
         platform = self.context.services.platform
-        row = await platform.resource(self.context.tenant, _KIND, transaction_id)
+        row = await read_resource(platform, self.context.tenant, _KIND, transaction_id)
         found = _FIRST if row is None and transaction_id == _FIRST.id else _read(row)
         if found is None or (found.is_deleted and not deleted):
             message = f"there is no transaction {transaction_id[:100]}"
-            raise NotFound("TRANSACTION_NOT_FOUND", message, "list the transactions to see which there are")
+            raise NotFound("TRANSACTION_NOT_FOUND", message, "list the transactions, and use an id from the list")
         self.check_ledger(found.ledger_id)
         return Found(found, row)
 
@@ -149,7 +150,7 @@ class View:
         platform, tenant, cursor = self.context.services.platform, self.context.tenant, None
         found: dict[str, Transaction] = {_FIRST.id: _FIRST}
         while True:
-            page = await platform.resources(tenant, _KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            page = await list_resources(platform, tenant, _KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
             for row in page.rows:
                 found.pop(row.resource_id, None)
                 if (transaction := _read(row)) is not None:
@@ -190,7 +191,8 @@ async def change(
     row = None if found is None else found.row
     reply = Reply(value=answer(changed))
     context.call.about(changed.id)
-    stored = await context.services.platform.put_resource(
+    stored = await put_resource(
+        context.services.platform,
         ResourceRow(
             tenant=context.tenant,
             kind=_KIND,
@@ -205,7 +207,11 @@ async def change(
         call=idempotency.answered(context, reply),
     )
     if isinstance(stored, ResourceChanged):
-        raise Conflict("PRECONDITION_FAILED", f"the transaction {changed.id} was changed in between", "look again")
+        raise Conflict(
+            "PRECONDITION_FAILED",
+            f"the transaction {changed.id} was changed by another call",
+            "read the state again, and send its new hash",
+        )
     return reply
 
 

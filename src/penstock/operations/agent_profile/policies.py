@@ -1,6 +1,6 @@
 """What the policies of apps say about calls, as policies of the gate: where an app may call from.
 
-The gate's stage for policies reads these beside the stored ones, so that there is one place where calls are decided.
+The gate's stage for policies reads these beside the stored ones, so that one place decides about all calls.
 What an app may touch of the demo ledger is decided there (`ledger`), because only it knows which ledger a transaction
 belongs to.
 
@@ -16,7 +16,8 @@ from penstock.base import limits
 from penstock.governance.policy.source import Policy, parse_policies
 from penstock.operations.agent_profile.records import APP_KIND, AppRecord, readable_app
 from penstock.operations.permissions.apps import app_group
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["app_policies", "network_policy"]
 
@@ -24,16 +25,18 @@ _LOGGER = logging.getLogger("penstock.policy")
 _SOURCE = "apps"
 
 
-async def app_policies(platform: PlatformStore, tenant: str) -> tuple[Policy, ...]:
+async def app_policies(platform: Database, tenant: str) -> tuple[Policy, ...]:
     """Return the policies of all apps of a tenant; an app whose policy cannot be read may do nothing."""
     found: list[Policy] = []
     cursor = None
     while True:
-        page = await platform.resources(tenant, APP_KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        page = await list_resources(platform, tenant, APP_KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
         for row in page.rows:
             app = readable_app(row)
             if app is None or not _has_addresses(app):
-                _LOGGER.error("the stored app %s of %s cannot be read, so it may do nothing", row.resource_id, tenant)
+                _LOGGER.error(
+                    "the stored app %s of %s cannot be read, so the app may not make any call", row.resource_id, tenant
+                )
                 found += parse_policies(_forbid_from(row.resource_id), _SOURCE).policies
                 continue
             text = network_policy(app)

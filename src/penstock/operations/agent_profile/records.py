@@ -19,6 +19,7 @@ from penstock.base.ids import DEFAULT_TENANT
 from penstock.operations.gate.context import Context, Principal, Services
 from penstock.operations.permissions.apps import app_id_of
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = [
     "APP_KIND",
@@ -134,7 +135,7 @@ def app_record(row: ResourceRow) -> AppRecord:
     """Return the app in a row; raise `CorruptHistory` if it cannot be read."""
     found = readable_app(row)
     if found is None:
-        message = f"the stored app {row.resource_id} cannot be read, so it may do nothing"
+        message = f"the stored app {row.resource_id} cannot be read, so the app may not make any call"
         raise CorruptHistory("STORE_CORRUPT", message, "restore the file from a backup")
     return found
 
@@ -144,9 +145,9 @@ async def app_row(context: Context, app_id: str) -> tuple[ResourceRow, AppRecord
     tenant = tenant_of(app_id)
     row = None
     if tenant == context.tenant or context.is_operator:
-        row = await context.services.platform.resource(tenant, APP_KIND, app_id)
+        row = await read_resource(context.services.platform, tenant, APP_KIND, app_id)
     if row is None:
-        raise NotFound("APP_NOT_FOUND", f"there is no app {app_id[:100]}", "list the apps to see which there are")
+        raise NotFound("APP_NOT_FOUND", f"there is no app {app_id[:100]}", "list the apps, and use an id from the list")
     return row, app_record(row)
 
 
@@ -158,7 +159,7 @@ async def app_of_caller(services: Services, principal: Principal) -> AppRecord |
     app_id = app_id_of(principal.groups)
     if app_id is None:
         return None
-    row = await services.platform.resource(principal.tenant, APP_KIND, app_id)
+    row = await read_resource(services.platform, principal.tenant, APP_KIND, app_id)
     found = None if row is None else readable_app(row)
     if found is None:
         nothing = AppPolicy(network=NetworkPolicy(allowed_ips=[]), data=DataPolicy(allowed_ledger_ids=[]))

@@ -134,7 +134,7 @@ class TransactionDeleted(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExportedRows(msgspec.Struct, frozen=True, kw_only=True):
-    """The rows of an export; `truncated` says that there are more."""
+    """The rows of an export; `truncated` says that more rows exist."""
 
     format: str
     ledgerId: str  # noqa: N815  # the profile's name
@@ -229,7 +229,7 @@ async def transaction_update(context: Context, given: UpdateTransaction) -> Repl
     errors=("POLICY_DENIED", "TRANSACTION_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def transaction_delete(context: Context, given: OneTransaction) -> Reply[TransactionDeleted]:
-    """Delete a transaction; it can be brought back by whoever has the file."""
+    """Delete a transaction; the owner of the file can bring it back."""
     found = await (await view_of(context)).find(given.transactionId)
     changed = msgspec.structs.replace(found.transaction, is_deleted=True)
     return await change(context, found, changed, _deleted)

@@ -37,8 +37,10 @@ from penstock.operations.catalogue.fields import Cursor, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import AuditKeys, Context
 from penstock.runtime.ports.audit import AuditRecordUnreadable
-from penstock.runtime.ports.platform import PlatformStore, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.resources import list_resources, put_resource
 
 __all__ = [
     "CHECKPOINT_KIND",
@@ -69,22 +71,22 @@ class StoredCheckpoint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 async def checkpoint_rows(
-    platform: PlatformStore, tenant: str, *, limit: int, cursor: str | None = None
+    platform: Database, tenant: str, *, limit: int, cursor: str | None = None
 ) -> tuple[list[StoredCheckpoint], str | None]:
     """Return checkpoints of a tenant, newest first, and the cursor of the next page."""
-    page = await platform.resources(tenant, CHECKPOINT_KIND, limit=limit, cursor=cursor)
+    page = await list_resources(platform, tenant, CHECKPOINT_KIND, limit=limit, cursor=cursor)
     return [decode_body(row, StoredCheckpoint) for row in page.rows], page.next_cursor
 
 
-async def newest_checkpoint(platform: PlatformStore, tenant: str) -> StoredCheckpoint | None:
+async def newest_checkpoint(platform: Database, tenant: str) -> StoredCheckpoint | None:
     """Return the newest checkpoint of a tenant."""
     found, _ = await checkpoint_rows(platform, tenant, limit=1)
     return found[0] if found else None
 
 
-async def key_statements(platform: PlatformStore) -> list[str]:
+async def key_statements(platform: Database) -> list[str]:
     """Return the statements about the keys of this server, oldest first."""
-    rows = (await platform.resources(DEFAULT_TENANT, STATEMENT_KIND, limit=_STATEMENTS_MAX)).rows
+    rows = (await list_resources(platform, DEFAULT_TENANT, STATEMENT_KIND, limit=_STATEMENTS_MAX)).rows
     return [str(row.body["note"]) for row in rows]
 
 
@@ -131,11 +133,13 @@ def _shown(checkpoint: StoredCheckpoint, stamp: StoredStamp | None = None) -> Ch
 def _keys(context: Context) -> AuditKeys:
     if context.services.audit_keys is None:
         message = "this process has no key to sign checkpoints with"
-        raise Unavailable("AUDIT_KEY_UNAVAILABLE", message, "ask a server, or open the file together with its secret")
+        raise Unavailable(
+            "AUDIT_KEY_UNAVAILABLE", message, "send the call to a server, or open the file together with its secret"
+        )
     return context.services.audit_keys
 
 
-async def _signing_key(platform: PlatformStore, keys: AuditKeys) -> SigningKey:
+async def _signing_key(platform: Database, keys: AuditKeys) -> SigningKey:
     """Return the key to sign with. Finish a rotation whose process died after it had stored its statement."""
     key = await keys.signing_key()
     for prepared in await keys.prepared():
@@ -157,8 +161,8 @@ async def _signing_key(platform: PlatformStore, keys: AuditKeys) -> SigningKey:
 async def audit_checkpoint(context: Context, given: MakeCheckpoint) -> Reply[CheckpointView]:
     """Sign the audit trail as it is now.
 
-    Keep the note where nobody who can change the server's file can change it. Later, it shows whether any record up to
-    its size was altered, removed or inserted.
+    Keep the checkpoint where nobody who can change the server's file can change it. Later, it shows whether any record
+    that it covers was altered, removed or inserted.
     """
     platform, keys = context.services.platform, _keys(context)
     key = await _signing_key(platform, keys)
@@ -167,7 +171,9 @@ async def audit_checkpoint(context: Context, given: MakeCheckpoint) -> Reply[Che
     if before is not None and tree.size == before.size:
         return Reply(value=_shown(before))
     if tree.size == 0:
-        raise Rejected("AUDIT_TRAIL_EMPTY", "there are no audit records yet", "sign later")
+        raise Rejected(
+            "AUDIT_TRAIL_EMPTY", "there are no audit records yet", "make a call first, and sign the trail then"
+        )
     now = context.now_ms()
     origin = origin_of(key.name, context.tenant)
     checkpoint = Checkpoint(origin=origin, size=tree.size, root=tree.root, at=instant(now))
@@ -178,7 +184,7 @@ async def audit_checkpoint(context: Context, given: MakeCheckpoint) -> Reply[Che
     context.call.about(None, size=made.size)
     reply = Reply(value=_shown(made))
     row = _row(context, context.tenant, CHECKPOINT_KIND, checkpoint_id(made.size), body)
-    stored = await platform.put_resource(row, expected_etag=None, call=idempotency.answered(context, reply))
+    stored = await put_resource(platform, row, expected_etag=None, call=idempotency.answered(context, reply))
     if isinstance(stored, ResourceChanged):
         message = f"the checkpoint of {made.size} records was made by another call"
         raise Conflict("PRECONDITION_FAILED", message, "read it with audit.checkpoints")
@@ -210,8 +216,8 @@ async def _grown_tree(context: Context, tree: Frontier) -> Frontier:
         async for parts in part_pages(services.platform, context.tenant, after=tree.size):
             tree = await asyncio.to_thread(_with_parts, services.pepper, tree, parts)
     except (TrailGap, AuditRecordUnreadable) as gap:
-        message = f"the audit trail is broken at record {gap.seq}, and is not signed beyond it"
-        raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify") from gap
+        message = f"the audit trail is broken at record {gap.seq}, so nothing beyond it is signed"
+        raise Conflict("AUDIT_TRAIL_BROKEN", message, "find the damage with audit.verify") from gap
     return tree
 
 
@@ -226,7 +232,7 @@ async def _grown_tree(context: Context, tree: Frontier) -> Frontier:
 async def audit_checkpoints(context: Context, given: ListCheckpoints) -> CheckpointPage:
     """List signed checkpoints of the audit trail.
 
-    Newest first. Each proves the records up to its size to anybody who has the public key.
+    Newest first. Each checkpoint proves the records that it covers to anyone who has the public key.
     """
     platform, tenant = context.services.platform, context.tenant
     found, cursor = await checkpoint_rows(platform, tenant, limit=given.limit, cursor=given.cursor)
@@ -258,7 +264,7 @@ class AuditKeyView(msgspec.Struct, frozen=True, kw_only=True):
 async def audit_key(context: Context, given: GetAuditKey) -> AuditKeyView:
     """Show the public key that verifies checkpoints.
 
-    Give it to whoever is to verify the trail, in a way that they trust.
+    Give it to the people who verify the trail, over a channel that they trust.
     """
     platform = context.services.platform
     key = await _signing_key(platform, _keys(context))
@@ -281,11 +287,11 @@ class RotateAuditKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 async def audit_rotate_key(context: Context, given: RotateAuditKey) -> Reply[AuditKeyView]:
     """Sign with a new key from now on.
 
-    Old and new key sign a statement about each other, so that whoever trusts the old one can go on. The old private key
-    is deleted.
+    The old and the new key sign a statement about each other, so that people who trust the old key can trust the new
+    one. The old private key is deleted.
     """
     if not context.is_operator:
-        message = "the key signs the trails of all tenants, so only who owns everything may change it"
+        message = "the key signs the trails of all tenants, so only an owner in the default tenant may change it"
         raise Denied("SCOPE_REQUIRED", message, "ask the owner of the server", {"scope": "*"})
     platform, keys = context.services.platform, _keys(context)
     old = await _signing_key(platform, keys)
@@ -298,11 +304,11 @@ async def audit_rotate_key(context: Context, given: RotateAuditKey) -> Reply[Aud
     # The statement decides: with it, every process that finds the prepared key uses it. A key that nobody can follow
     # would be worse than one that is never used.
     await keys.prepare(new)
-    stored = await platform.put_resource(row, expected_etag=None, call=idempotency.answered(context, reply))
+    stored = await put_resource(platform, row, expected_etag=None, call=idempotency.answered(context, reply))
     if isinstance(stored, ResourceChanged):
         await keys.discard(new)
-        message = "the key was changed by another call in the meantime"
-        raise Conflict("PRECONDITION_FAILED", message, "look at it with audit.key")
+        message = "another call changed the key"
+        raise Conflict("PRECONDITION_FAILED", message, "read the current key with audit.key")
     await keys.replace(old, new)
     for left in await keys.prepared():  # by processes that died before they stored a statement
         await keys.discard(left)

@@ -27,7 +27,11 @@ from penstock.operations.catalogue.fields import Cursor, Deleted, Limit, instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.stored_resources import ResourceTable
-from penstock.runtime.ports.platform import AuditHold, AuditQuery, AuditRecord, PlatformStore, ResourceRow
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import AuditHold, AuditQuery, AuditRecord, ResourceRow
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.audit.removal import redact_audit
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["OPERATIONS", "audit_holds"]
 
@@ -36,9 +40,9 @@ Instant = Annotated[str, Meta(description="RFC 3339, e.g. 2026-01-31T09:00:00Z."
 Personal = Literal["principal", "principal_name", "acting_for", "remote", "client", "subject"]
 
 
-async def audit_holds(platform: PlatformStore, tenant: str) -> tuple[AuditHold, ...]:
+async def audit_holds(platform: Database, tenant: str) -> tuple[AuditHold, ...]:
     """Return the legal holds of a tenant."""
-    rows = (await platform.resources(tenant, _HOLDS.kind, limit=limits.AUDIT_HOLDS_MAX)).rows
+    rows = (await list_resources(platform, tenant, _HOLDS.kind, limit=limits.AUDIT_HOLDS_MAX)).rows
     return tuple(map(_hold_of, rows))
 
 
@@ -148,11 +152,11 @@ def _view(row: ResourceRow) -> HoldView:
 async def audit_hold(context: Context, given: HoldAudit) -> Reply[HoldView]:
     """Hold audit records.
 
-    Retention does not remove them, and nobody can erase anything in them, until the hold is released.
+    Until the hold is released, retention does not remove these records, and nobody can erase data in them.
     """
     if len(await audit_holds(context.services.platform, context.tenant)) >= limits.AUDIT_HOLDS_MAX:
         message = f"there are {limits.AUDIT_HOLDS_MAX} holds already"
-        raise LimitExceeded("AUDIT_HOLDS_LIMIT", message, "release one that is no longer needed")
+        raise LimitExceeded("AUDIT_HOLDS_LIMIT", message, "release one with audit.release")
     hold = AuditHold(
         hold_id=f"hold_{context.services.new_id().rpartition('_')[2]}",
         reason=given.reason,
@@ -197,7 +201,7 @@ async def list_holds(context: Context, given: ListHolds) -> HoldPage:
 async def audit_release(context: Context, given: ReleaseAudit) -> Deleted:
     """Release a legal hold.
 
-    What it covered is removed and can be erased again like everything else.
+    Retention and erasure apply to the records again.
     """
     return await _HOLDS.delete(context, given.hold_id, None)
 
@@ -214,14 +218,15 @@ async def audit_release(context: Context, given: ReleaseAudit) -> Deleted:
 async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
     """Erase personal data in audit records.
 
-    The records stay, and so do their hashes: the trail still verifies, and says that something was erased. The record
-    of this call names what was erased, by the hashes that stand for it. This cannot be undone.
+    The records and their hashes stay: the trail still verifies, and says that something was erased. The record of this
+    call names the erased values by their hashes. This cannot be undone.
     """
     if given.principal is None and given.subject is None and given.seq is None:
-        message = "say whose records, or which"
-        raise Rejected("INVALID_ARGUMENTS", message, "give principal, subject or seq")
+        message = "the call names no records"
+        raise Rejected("INVALID_ARGUMENTS", message, "send `principal`, `subject` or `seq`")
     platform = context.services.platform
-    page = await platform.audit(
+    page = await list_audit(
+        platform,
         AuditQuery(
             tenant=context.tenant,
             after_seq=max(given.after_seq, (given.seq or 1) - 1),
@@ -232,7 +237,7 @@ async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
             until=milliseconds(given.until, "until"),
             oldest_first=True,
             limit=given.limit,
-        )
+        ),
     )
     seqs = [record.seq for record in page.records]
     holds = await audit_holds(platform, context.tenant)
@@ -245,7 +250,7 @@ async def audit_redact(context: Context, given: RedactAudit) -> Redacted:
 
     call = idempotency.answered_from(context, lambda erased: Reply(value=answer(erased)))
     return answer(
-        await platform.redact_audit(tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=call)
+        await redact_audit(platform, tenant=context.tenant, seqs=seqs, names=given.fields, holds=holds, call=call)
     )
 
 
@@ -257,8 +262,8 @@ def _claims(pepper: bytes, records: Sequence[AuditRecord], names: Sequence[str])
     found: JsonObject = {}
     for record in records:
         if verified_leaf(pepper, record) is None:
-            message = f"audit record {record.seq} is not what was sealed, so nothing was erased"
-            raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify")
+            message = f"audit record {record.seq} does not match its seal, so nothing was erased"
+            raise Conflict("AUDIT_TRAIL_BROKEN", message, "find the damage with audit.verify")
         if claim := redaction_claim(record.entry, names):
             found[str(record.seq)] = {**claim}
     return found

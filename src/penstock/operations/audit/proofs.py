@@ -28,6 +28,8 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.audit import AuditQuery, AuditRecord
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -87,16 +89,18 @@ class ConsistencyProof(msgspec.Struct, frozen=True, kw_only=True):
 async def audit_proof(context: Context, given: ProveRecord) -> InclusionProof:
     """Prove that a record is in the signed trail.
 
-    The answer has the record, the checkpoint and the hashes that connect them: enough to convince somebody who has the
-    public key, without showing any other record.
+    The answer has the record, the checkpoint and the hashes that connect them. They convince anyone who has the public
+    key, without showing any other record.
     """
     platform, tenant = context.services.platform, context.tenant
     checkpoint = await _checkpoint(context, given.size)
     query = AuditQuery(tenant=tenant, after_seq=given.seq - 1, before_seq=given.seq + 1, limit=1)
-    records = (await platform.audit(query)).records
+    records = (await list_audit(platform, query)).records
     if not records:
         message = f"there is no audit record {given.seq}"
-        raise NotFound("AUDIT_RECORD_NOT_FOUND", message, "retention may have removed it; list records with audit.list")
+        raise NotFound(
+            "AUDIT_RECORD_NOT_FOUND", message, "list the records with audit.list; retention may have removed it"
+        )
     if given.seq > checkpoint.size:
         message = f"the checkpoint of {checkpoint.size} records does not cover record {given.seq}"
         raise NotFound("AUDIT_CHECKPOINT_NOT_FOUND", message, "sign the trail with audit.checkpoint first")
@@ -128,7 +132,7 @@ async def audit_proof(context: Context, given: ProveRecord) -> InclusionProof:
 async def audit_consistency(context: Context, given: ProveConsistency) -> ConsistencyProof:
     """Prove that a checkpoint continues an earlier one.
 
-    Nothing that the earlier one covers was changed or removed since: the trail only grew.
+    The proof shows that no record that the earlier checkpoint covers was changed or removed since: the trail only grew.
     """
     earlier, later = await _checkpoint(context, given.from_size), await _checkpoint(context, given.size)
     if earlier.size > later.size:
@@ -151,7 +155,7 @@ async def _checkpoint(context: Context, size: int | None) -> StoredCheckpoint:
             return newest
         message = "the trail has no checkpoint yet"
     else:
-        row = await platform.resource(tenant, CHECKPOINT_KIND, checkpoint_id(size))
+        row = await read_resource(platform, tenant, CHECKPOINT_KIND, checkpoint_id(size))
         if row is not None:
             return decode_body(row, StoredCheckpoint)
         message = f"the trail has no checkpoint of {size} records"
@@ -180,7 +184,7 @@ async def _redacted_in(context: Context, record: AuditRecord) -> int | None:
         query = AuditQuery(
             tenant=context.tenant, operation=REDACT_AUDIT, after_seq=after, oldest_first=True, limit=_REDACTIONS
         )
-        page = await context.services.platform.audit(query)
+        page = await list_audit(context.services.platform, query)
         for claim in page.records:
             if verified_leaf(context.services.pepper, claim) is None:
                 raise _broken(f"record {claim.seq} is not what was sealed")
@@ -194,7 +198,7 @@ async def _redacted_in(context: Context, record: AuditRecord) -> int | None:
 
 
 def _broken(reason: str) -> Conflict:
-    return Conflict("AUDIT_TRAIL_BROKEN", f"the trail is broken: {reason}", "find out more with audit.verify")
+    return Conflict("AUDIT_TRAIL_BROKEN", f"the trail is broken: {reason}", "find the damage with audit.verify")
 
 
 OPERATIONS: tuple[Capability, ...] = (audit_proof, audit_consistency)

@@ -28,7 +28,10 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Cursor, Limit, instant, milliseconds
 from penstock.operations.gate.audit_log import ANONYMOUS_TENANT
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, AuditQuery, AuditRecord, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, AuditQuery, AuditRecord
+from penstock.runtime.tables.audit.heads import find_audit_head
+from penstock.runtime.tables.audit.records import list_audit
 
 __all__ = ["OPERATIONS", "AuditRecordView", "Export", "export_lines", "record_view"]
 
@@ -96,7 +99,7 @@ class Export(msgspec.Struct, frozen=True, kw_only=True):
     tenant: str
     items: list[AuditRecordView]
     removed: list[RemovedPart]
-    """What stands for records that retention removed."""
+    """The summaries of records that retention removed."""
     checkpoints: list[str]
     """The signed checkpoints among these records."""
     last_seq: int | None
@@ -118,7 +121,11 @@ def _before(cursor: str | None) -> int | None:
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(2**53))):
-        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one of this list", "begin without a cursor")
+        raise Rejected(
+            "INVALID_LIST_CURSOR",
+            "the cursor does not come from this list",
+            "leave `cursor` out to start from the first page",
+        )
     return int(cursor)
 
 
@@ -138,10 +145,11 @@ def _before(cursor: str | None) -> int | None:
 async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
     """List audit records.
 
-    Who did what, when, from where, and what came of it; newest first, of your tenant. With `strangers` the calls that
-    nobody could be found for: those with no valid key, and requests to addresses and webhooks that are not there.
+    Says who did what, when, from where, and with what result; newest first, for your tenant. With `strangers`, it
+    returns the calls without a valid key, and requests to addresses and webhooks that do not exist.
     """
-    page = await context.services.platform.audit(
+    page = await list_audit(
+        context.services.platform,
         AuditQuery(
             tenant=_tenant(context, strangers=given.strangers),
             before_seq=_before(given.cursor),
@@ -152,7 +160,7 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
             since=milliseconds(given.since, "since"),
             until=milliseconds(given.until, "until"),
             limit=given.limit,
-        )
+        ),
     )
     last = page.records[-1].seq if page.records and page.has_more else None
     return AuditPageView(
@@ -161,9 +169,9 @@ async def audit_list(context: Context, given: ListAudit) -> AuditPageView:
 
 
 def _tenant(context: Context, *, strangers: bool) -> str:
-    """Return the tenant whose trail is asked for; only the owner of the server may see that of strangers."""
+    """Return the tenant whose trail the call asks to see; only the owner of the server may see other trails."""
     if strangers and not context.is_operator:
-        message = "only who owns everything in the default tenant may see what strangers tried"
+        message = "only an owner in the default tenant may see the calls of strangers"
         raise Denied("SCOPE_REQUIRED", message, "leave `strangers` out", {"scope": "*"})
     return ANONYMOUS_TENANT if strangers else context.tenant
 
@@ -179,14 +187,14 @@ def _tenant(context: Context, *, strangers: bool) -> str:
 async def audit_export(context: Context, given: ExportAudit) -> Export:
     """Export audit records.
 
-    Oldest first and unfiltered, with the checkpoints that were signed and what stands for removed records, so that the
-    trail can be verified elsewhere; go on after `last_seq` while there is more.
+    Oldest first and unfiltered, with the signed checkpoints and the hashes of removed records, so that the trail can be
+    verified elsewhere. While there is more, continue after `last_seq`.
     """
     platform, tenant = context.services.platform, _tenant(context, strangers=given.strangers)
     items: list[Any] = []
     removed: list[RemovedPart] = []
     last = given.after_seq
-    head = await platform.audit_head(tenant)
+    head = await find_audit_head(platform, tenant)
     try:
         async for parts in part_pages(platform, tenant, after=given.after_seq):
             for part in parts:
@@ -202,7 +210,7 @@ async def audit_export(context: Context, given: ExportAudit) -> Export:
                 break
     except TrailGap as gap:
         message = f"the audit trail is broken: {gap}"
-        raise Conflict("AUDIT_TRAIL_BROKEN", message, "find out more with audit.verify") from gap
+        raise Conflict("AUDIT_TRAIL_BROKEN", message, "find the damage with audit.verify") from gap
     checkpoints = await _checkpoints_between(platform, tenant, given.after_seq, last)
     page = Export(
         tenant=tenant,
@@ -219,16 +227,14 @@ async def audit_export(context: Context, given: ExportAudit) -> Export:
     return msgspec.structs.replace(page, items=[], removed=[], checkpoints=[], stamps=[], events=events)
 
 
-async def _stamps_of(
-    platform: PlatformStore, tenant: str, checkpoints: Sequence[StoredCheckpoint]
-) -> list[StoredStamp]:
+async def _stamps_of(platform: Database, tenant: str, checkpoints: Sequence[StoredCheckpoint]) -> list[StoredStamp]:
     if not checkpoints or not await has_stamps(platform, tenant):
         return []
     stamps = [await stamp_of(platform, tenant, checkpoint.size) for checkpoint in checkpoints]
     return [stamp for stamp in stamps if stamp is not None]
 
 
-async def _checkpoints_between(platform: PlatformStore, tenant: str, after: int, last: int) -> list[StoredCheckpoint]:
+async def _checkpoints_between(platform: Database, tenant: str, after: int, last: int) -> list[StoredCheckpoint]:
     """Return the checkpoints whose size is between two numbers, oldest first.
 
     That of the first number is among them: it may have been signed after an export that ended with this record.

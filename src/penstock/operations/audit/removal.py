@@ -1,7 +1,7 @@
 """The internal call of retention that removes audit records past their time, one batch per call.
 
 The principal is `system:retention` in the tenant concerned, so that the tenant's audit log says what was removed and
-when; whoever verifies the log accepts missing records only with such a record.
+when; a verifier of the log accepts missing records only with such a record.
 
 Above it: `app.retention` decides what is past its time. Below it: the ports.
 """
@@ -16,6 +16,7 @@ from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.context import Context
+from penstock.runtime.tables.audit.removal import forget_audit
 
 __all__ = ["OPERATIONS", "RemovedCount"]
 
@@ -33,10 +34,11 @@ class RemovedCount(msgspec.Struct, frozen=True, kw_only=True):
 
 
 @operation(FORGET_AUDIT, route=None, scopes=("audit:delete",), destructive=True, risk="high")
-async def forget_audit(context: Context, given: ForgetAudit) -> RemovedCount:
+async def remove_audit(context: Context, given: ForgetAudit) -> RemovedCount:
     """Remove a batch of audit records that are past their retention and not held, and record that."""
     context.call.about(None, before_seq=given.before_seq)
-    count = await context.services.platform.forget_audit(
+    count = await forget_audit(
+        context.services.platform,
         tenant=context.tenant,
         before_seq=given.before_seq,
         seal=seal_with(context.services.pepper),
@@ -46,4 +48,4 @@ async def forget_audit(context: Context, given: ForgetAudit) -> RemovedCount:
     return RemovedCount(count=count)
 
 
-OPERATIONS: tuple[Capability, ...] = (forget_audit,)
+OPERATIONS: tuple[Capability, ...] = (remove_audit,)

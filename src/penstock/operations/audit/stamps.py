@@ -1,7 +1,7 @@
 """Stamps of a time-stamping authority on checkpoints: stored beside them, and given with them.
 
 A stamp says that the checkpoint existed at a time, in the word of somebody else than this server. The server asks for
-stamps and keeps them with an internal call; whoever verifies a trail verifies them too, with the authority's
+stamps and keeps them with an internal call; people who verify a trail verify them too, with the authority's
 certificate. Nothing here verifies them.
 
 Above it: `app.serving.stamping`, the views and exports of checkpoints. Below it: the resources of the platform store.
@@ -19,8 +19,10 @@ from penstock.operations.audit.trail_parts import checkpoint_id
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.platform import PlatformStore, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.resources import list_resources, put_resource, read_resource
 
 __all__ = ["KEEP_STAMP", "OPERATIONS", "STAMP_KIND", "StoredStamp", "has_stamps", "stamp_of"]
 
@@ -44,15 +46,15 @@ class KeptStamp(msgspec.Struct, frozen=True, kw_only=True):
     stored: bool
 
 
-async def stamp_of(platform: PlatformStore, tenant: str, size: int) -> StoredStamp | None:
+async def stamp_of(platform: Database, tenant: str, size: int) -> StoredStamp | None:
     """Return the stamp on a checkpoint of a tenant."""
-    row = await platform.resource(tenant, STAMP_KIND, checkpoint_id(size))
+    row = await read_resource(platform, tenant, STAMP_KIND, checkpoint_id(size))
     return None if row is None else decode_body(row, StoredStamp)
 
 
-async def has_stamps(platform: PlatformStore, tenant: str) -> bool:
+async def has_stamps(platform: Database, tenant: str) -> bool:
     """Whether any checkpoint of a tenant is stamped; nearly no server has an authority."""
-    return bool((await platform.resources(tenant, STAMP_KIND, limit=1)).rows)
+    return bool((await list_resources(platform, tenant, STAMP_KIND, limit=1)).rows)
 
 
 @operation(KEEP_STAMP, route=None, scopes=("audit:sign",))
@@ -71,7 +73,7 @@ async def keep_stamp(context: Context, given: StoredStamp) -> KeptStamp:
         updated_by=context.principal.id,
     )
     context.call.about(None, size=given.size)
-    stored = await context.services.platform.put_resource(row, expected_etag=None, call=context.call)
+    stored = await put_resource(context.services.platform, row, expected_etag=None, call=context.call)
     return KeptStamp(stored=not isinstance(stored, ResourceChanged))
 
 

@@ -15,7 +15,10 @@ from penstock.governance.audit.chain import RemovedRecords, verified_leaf
 from penstock.governance.audit.leaves import entry_leaf
 from penstock.governance.audit.trails import RemovedPart, removed_leaves
 from penstock.governance.audit.tree import HASH_BYTES
-from penstock.runtime.ports.platform import AuditQuery, AuditRecord, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import AuditQuery, AuditRecord
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.audit.removal import list_removed_audit
 
 __all__ = ["TrailGap", "TrailPart", "checkpoint_id", "leaf_pages", "leaves_of", "part_pages", "verified_leaves"]
 
@@ -38,7 +41,7 @@ class TrailGap(Exception):
 
 
 async def part_pages(
-    platform: PlatformStore, tenant: str, *, after: int = 0, upto: int | None = None
+    platform: Database, tenant: str, *, after: int = 0, upto: int | None = None
 ) -> AsyncIterator[list[TrailPart]]:
     """Yield the parts of a trail after a number, in pages; raise `TrailGap` where something is missing.
 
@@ -47,10 +50,11 @@ async def part_pages(
     position = after
     before = None if upto is None else upto + 1
     while True:
-        page = await platform.audit(
+        page = await list_audit(
+            platform,
             AuditQuery(
                 tenant=tenant, after_seq=position, before_seq=before, oldest_first=True, limit=limits.HISTORY_PAGE_MAX
-            )
+            ),
         )
         parts: list[TrailPart] = []
         for record in page.records:
@@ -69,12 +73,10 @@ async def part_pages(
             return
 
 
-async def _removed_before(
-    platform: PlatformStore, tenant: str, position: int, before: int
-) -> AsyncIterator[RemovedPart]:
+async def _removed_before(platform: Database, tenant: str, position: int, before: int) -> AsyncIterator[RemovedPart]:
     """Yield what stands for the records between two numbers."""
     while position + 1 < before:
-        found = await platform.audit_removed(tenant, after_seq=position, limit=1)
+        found = await list_removed_audit(platform, tenant, after_seq=position, limit=1)
         stretch = found[0] if found else None
         if stretch is not None and stretch.first_seq <= position + 1:
             part = _clipped(stretch, position + 1, before - 1)
@@ -125,7 +127,7 @@ def verified_leaves(pepper: bytes, parts: list[TrailPart]) -> list[bytes]:
 
 
 async def leaf_pages(
-    platform: PlatformStore, tenant: str, *, after: int = 0, upto: int | None = None
+    platform: Database, tenant: str, *, after: int = 0, upto: int | None = None
 ) -> AsyncIterator[list[bytes]]:
     """Yield the leaves of a trail in pages. They are hashed in a thread, so that other calls go on."""
     async for parts in part_pages(platform, tenant, after=after, upto=upto):

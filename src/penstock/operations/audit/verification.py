@@ -28,6 +28,10 @@ from penstock.operations.catalogue.declaring import operation
 from penstock.operations.gate.audit_log import seal_with
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.audit import AuditQuery, AuditRecordUnreadable
+from penstock.runtime.tables.audit.heads import count_audit_chains, find_audit_head
+from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
+from penstock.runtime.tables.audit.removal import list_removed_audit
+from penstock.runtime.tables.resources import read_mark
 
 __all__ = ["OPERATIONS"]
 
@@ -108,17 +112,16 @@ async def audit_verify(context: Context, given: VerifyAudit) -> Verified:
     """Verify the audit trail.
 
     Recomputes the whole chain of your tenant, or of all tenants if you own the server, and says where it was altered,
-    cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are found too.
-    Personal data counts as erased only if a later record says so, and every checkpoint that was signed has to be there.
-    With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also says whether the
-    trail was put back to an older state as a whole.
+    cut or reordered. Both ends are sealed, so missing records there are found too. Personal data counts as erased only
+    if a later record says so, and every signed checkpoint must exist. With checkpoints that you kept elsewhere, or with
+    `seq` and `hash` of an earlier answer, it also finds out whether the whole trail was reset to an older state.
     """
     if given.all_tenants and not context.is_operator:
-        message = "only who owns everything in the default tenant may verify the trails of others"
+        message = "only an owner in the default tenant may verify the trails of other tenants"
         raise Denied("SCOPE_REQUIRED", message, "leave `all_tenants` out", {"scope": "*"})
     anchors, keys = _anchors(given.against), await _trusted(context)
     everything = context.is_operator if given.all_tenants is None else given.all_tenants
-    known = await context.services.platform.audit_tenants() if everything else ()
+    known = await list_audit_tenants(context.services.platform) if everything else ()
     tenants = dict.fromkeys((context.tenant, *known, *(tenant_of(item.origin) for item, _ in anchors)))
     if not everything:
         tenants = dict.fromkeys([context.tenant])
@@ -163,7 +166,7 @@ def _anchors(text: str) -> list[tuple[Checkpoint, Note]]:
     except ValueError as error:
         message = f"against: {error}"
         raise Rejected(
-            "AUDIT_CHECKPOINT_INVALID", message, "give checkpoints as audit.checkpoint returned them"
+            "AUDIT_CHECKPOINT_INVALID", message, "send checkpoints exactly as audit.checkpoint returned them"
         ) from error
 
 
@@ -216,7 +219,7 @@ def _add_parts(verifier: TrailVerifier, parts: Sequence[TrailPart]) -> None:
 
 
 async def _verified_trail(context: Context, tenant: str, given: VerifyAudit) -> _Trail:
-    head = await context.services.platform.audit_head(tenant)
+    head = await find_audit_head(context.services.platform, tenant)
     try:
         walked = await _walked(context, tenant, given)
     except AuditRecordUnreadable as error:
@@ -234,8 +237,9 @@ async def _walked(context: Context, tenant: str, given: VerifyAudit) -> _Trail:
     found = _Trail(tenant=tenant)
     while True:
         after = found.last_seq or 0
-        page = await context.services.platform.audit(
-            AuditQuery(tenant=tenant, after_seq=after, oldest_first=True, limit=limits.HISTORY_PAGE_MAX)
+        page = await list_audit(
+            context.services.platform,
+            AuditQuery(tenant=tenant, after_seq=after, oldest_first=True, limit=limits.HISTORY_PAGE_MAX),
         )
         if not page.records:
             return found
@@ -272,7 +276,7 @@ async def _removed_between(context: Context, tenant: str, after: int, last_seq: 
     """Return what retention removed between two records, by its first number, if the seal holds; without the leaves."""
     seal = seal_with(context.services.pepper)
     found: dict[int, RemovedRecords] = {}
-    while stretches := await context.services.platform.audit_removed(tenant, after_seq=after, limit=_STRETCHES):
+    while stretches := await list_removed_audit(context.services.platform, tenant, after_seq=after, limit=_STRETCHES):
         sealed = (item for item in stretches if seal.holds_removed(tenant, item))
         found.update({item.first_seq: msgspec.structs.replace(item, leaves=b"") for item in sealed})
         after = stretches[-1].last_seq
@@ -284,9 +288,9 @@ async def _removed_between(context: Context, tenant: str, after: int, last_seq: 
 async def _end_missing(context: Context, before: ChainHead | None, walked: _Trail) -> str | None:
     """Return which end of a chain is not the sealed one; `before` is the head before the records were read."""
     platform, tenant, seal = context.services.platform, walked.tenant, seal_with(context.services.pepper)
-    if not context.services.audited or await platform.mark("audit_unsealed"):
+    if not context.services.audited or await read_mark(platform, "audit_unsealed"):
         return None  # a file of an older release: the next record seals it
-    after = await platform.audit_head(tenant)
+    after = await find_audit_head(platform, tenant)
     if before is None or after is None:
         if walked.records and after is None:
             return "head_missing"
@@ -299,7 +303,7 @@ async def _end_missing(context: Context, before: ChainHead | None, walked: _Trai
             walked.last_seq == after.last_seq and walked.last_hash != after.last_hash
         ):
             return "end_missing"
-    chains = await platform.audit_chains()
+    chains = await count_audit_chains(platform)
     altered = chains.seal is not None and chains.seal != seal.count(chains.sealed or 0)
     return "chain_missing" if altered or chains.found != (chains.sealed or 0) else None
 

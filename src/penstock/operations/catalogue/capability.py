@@ -56,7 +56,7 @@ Risk: TypeAlias = Literal["low", "medium", "high", "critical"]
 DefinitionKind: TypeAlias = Literal[
     "workflow", "sent_workflow", "schedule", "tool", "model", "agent", "schema", "query", "webhook", "policy"
 ]
-"""What takes effect after the call that stores it, without whoever stored it."""
+"""What takes effect after the call that stores it, without the caller who stored it."""
 
 
 class Annotations(msgspec.Struct, frozen=True, kw_only=True):
@@ -76,12 +76,12 @@ class Governance(msgspec.Struct, frozen=True, kw_only=True):
     confirm: bool = False
     draft: Literal["never", "always", "on_risk"] = "never"
     approval: Approval | None = None
-    """Who approves a held call; None: whoever the operator says."""
+    """Who approves a held call; None: the approvers that the operator chose."""
     holdable: bool = True
     """Whether a call may be held. Those with which calls that wait are looked at and decided are not."""
     bucket: Bucket = "read"
     authors: tuple[str, ...] = ()
-    """The agents that wrote what is called, or a part of it, and who is behind them, by their names."""
+    """The names of the agents that wrote the called workflow or a part of it, and of the people behind them."""
     stores: DefinitionKind | None = None
     """The kind of definition that a call stores, which runs, sends or decides something later; None: no such thing."""
 
@@ -110,7 +110,7 @@ class Route(msgspec.Struct, frozen=True, kw_only=True):
     etag: bool = False
     """Whether its answers have an ETag."""
     streams: bool = False
-    """Whether a caller can have the events of the execution that it starts, instead of one answer."""
+    """Whether a caller can have the events of the run that it starts, instead of one answer."""
 
 
 class Example(msgspec.Struct, frozen=True, kw_only=True):
@@ -158,7 +158,7 @@ class EventStream:
     events: AsyncIterator[StreamEvent]
     retry_ms: int
     execution_id: str | None = None
-    """The execution that the events are of, if the call does not name it."""
+    """The run that the events are of, if the call does not name it."""
 
 
 Handler: TypeAlias = Callable[[Any, Any], Awaitable[Any]]

@@ -47,7 +47,7 @@ class Catalogue:
             self.revision += 1
 
     def get(self, name: str) -> Capability | None:
-        """Return the capability with this name, in either spelling; None if there is none."""
+        """Return the capability with this name, in either spelling; None if it does not exist."""
         return self._by_name.get(name) or self._by_name.get(self._spellings.get(name, ""))
 
     def internal(self, name: str) -> Capability | None:
@@ -55,12 +55,12 @@ class Catalogue:
         return self._internal.get(name)
 
     def find(self, name: str) -> Capability:
-        """Return the capability with this name; raise NotFound with suggestions if there is none."""
+        """Return the capability with this name; raise NotFound with suggestions if it does not exist."""
         found = self.get(name)
         if found is not None:
             return found
         near = get_close_matches(name[:100], self._by_name, n=3)
-        hint = f"did you mean {' or '.join(near)}?" if near else "list what there is with `penstock operations`"
+        hint = f"did you mean {' or '.join(near)}?" if near else "list the operations with system.operations"
         raise NotFound(UNKNOWN_OPERATION, f"there is no operation {name[:100]}", hint)
 
     def all(self) -> tuple[Capability, ...]:

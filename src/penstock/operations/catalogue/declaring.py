@@ -160,7 +160,7 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
     plain = _are_plain(arguments)
     if not plain and exceeds_depth(arguments, limits.JSON_DEPTH_MAX):
         message = f"the arguments are nested deeper than {limits.JSON_DEPTH_MAX} levels"
-        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a flatter value")
+        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a value with fewer levels")
     try:
         given = msgspec.convert(arguments, input_type)
     except msgspec.ValidationError as error:
@@ -173,7 +173,7 @@ def check_arguments(input_type: Any, arguments: JsonObject) -> Any:
         if not listed:
             return given
     message = unfit_message("the arguments do not fit:", listed)
-    raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": listed})
+    raise Rejected("INVALID_ARGUMENTS", message, "correct the fields that `errors` lists", {"errors": listed})
 
 
 def _listed(input_type: Any, arguments: JsonObject) -> list[JsonValue]:

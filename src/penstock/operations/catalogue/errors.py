@@ -64,7 +64,7 @@ _BY_CODE: dict[str, ErrorMapping] = {
     "METHOD_NOT_ALLOWED": ErrorMapping(405, "The method is not allowed here", 5, -32601),
     "NOT_ACCEPTABLE": ErrorMapping(406, "No such representation", 5, -32600),
     "REQUEST_TIMEOUT": ErrorMapping(408, "The request took too long to arrive", 7, -32002),
-    "PRECONDITION_FAILED": ErrorMapping(412, "It was changed in between", 6, -32003),
+    "PRECONDITION_FAILED": ErrorMapping(412, "It was changed by another call", 6, -32003),
     "PRECONDITION_REQUIRED": ErrorMapping(428, "Say which version you mean", 5, -32602),
     "BODY_TOO_LARGE": ErrorMapping(413, "The body is too large", 7, -32002),
     "TARGET_TOO_LONG": ErrorMapping(414, "The path and query are too long", 7, -32002),
@@ -89,7 +89,7 @@ def mapping_of(error: PenstockError) -> ErrorMapping:
 def report_failure(logger: logging.Logger, what: str, request_id: str, error: Exception) -> PenstockError:
     """Log an error that nobody expected, and return what its caller gets.
 
-    Running out of memory is no bug, and a traceback of it says nothing: whoever asks next for memory gets it.
+    Running out of memory gets no traceback: it would only show the code that happened to ask for memory next.
     """
     if isinstance(error, MemoryError):
         logger.error("%s: there is no memory left", what)
@@ -102,4 +102,4 @@ def report_failure(logger: logging.Logger, what: str, request_id: str, error: Ex
 def internal_error(request_id: str) -> PenstockError:
     """Return the error for a bug. It reveals nothing but the request id to ask about."""
     hint = f"report this with the request id {request_id}"
-    return PenstockError(INTERNAL_ERROR, "the server failed in a way it should not", hint)
+    return PenstockError(INTERNAL_ERROR, "the server failed because of a bug", hint)

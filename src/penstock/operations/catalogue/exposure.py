@@ -15,6 +15,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.jq.prompt_texts import filled_text
 from penstock.operations.catalogue.capability import Capability
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.ports.topics import Mark
 from penstock.runtime.upstreams.tools import READS_RESOURCES, UpstreamResource
 
 __all__ = [
@@ -148,8 +149,8 @@ class Exposure:
     """Every workflow of the tenant, exposed or not."""
     revision: int = 0
     read_at: int = 0
-    mark: int = 0
-    """The change mark of the store before it was read."""
+    mark: Mark = ()
+    """What the store said of changes before it was read."""
 
     def found(self, name: str) -> Capability | None:
         """Return the capability with a canonical name, listed or not."""
@@ -173,6 +174,9 @@ class Exposures(Protocol):
 
     def at_hand(self, tenant: str) -> Exposure | None:
         """Return what a tenant exposes, if it is cached; None if it has to be read."""
+
+    def mark(self) -> Mark:
+        """Return what differs once any process has stored anything."""
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return the capability that is exposed under a canonical name."""

@@ -60,7 +60,7 @@ def milliseconds(text: str | None, name: str) -> int | None:
     except ValueError:
         moment = None
     if moment is None or moment.tzinfo is None:
-        message = f"{name}: {text[:50]!r} is not an instant"
+        message = f"{name}: {text[:50]!r} is not a time"
         raise Rejected("INVALID_ARGUMENTS", message, "write it as RFC 3339 with an offset, e.g. 2026-01-31T09:00:00Z")
     return int(moment.timestamp() * 1000)
 

@@ -27,7 +27,7 @@ class ListedTool(NamedTuple):
 
 
 class OfferedTools(NamedTuple):
-    """The tools of a principal, and what there is besides."""
+    """The tools that a principal is offered, and all tools that the tenant has."""
 
     every: tuple[Capability, ...]
     """Whatever the tenant could offer to somebody, operations included."""
@@ -44,7 +44,7 @@ ToolsOf: TypeAlias = Callable[[Principal, str | None], Awaitable[OfferedTools]]
 
 @dataclass(slots=True)
 class McpOffer:
-    """Filled in by whoever serves MCP."""
+    """Filled in by the surface that serves MCP."""
 
     path: str | None = None
     """Where it is served, below the address of the server."""

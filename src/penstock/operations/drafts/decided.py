@@ -27,6 +27,7 @@ from penstock.operations.runs.held_access import may_see_held
 from penstock.operations.runs.held_calls import HELD_LABEL, held_call_of
 from penstock.runtime.ports.audit import AuditEntry, AuditOutcome, AuditQuery, AuditRecord
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.tables.audit.records import list_audit
 
 __all__ = ["OPERATIONS", "DecidedApproval", "DecidedPage"]
 
@@ -49,12 +50,12 @@ class DecidedApproval(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["call", "question"]
     """A held call, or a question of a workflow."""
     id: str
-    """The draft of a held call, or the execution that asked."""
+    """The draft of a held call, or the run that asked."""
     title: str
     """What would be called, or the workflow that asked."""
     decision: DecisionView
     status: str | None
-    """What came of it: the status of the draft, or of the execution; null if the execution was removed."""
+    """The result: the status of the draft, or of the run; null if the run was removed."""
 
 
 class DecidedPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -75,8 +76,8 @@ class DecidedPage(msgspec.Struct, frozen=True, kw_only=True):
 async def approval_decided(context: Context, given: ListDecided) -> DecidedPage:
     """List what was approved or declined.
 
-    Each says who decided, when, and what came of it. Questions of workflows are listed for callers who may read
-    executions; the decision is null where a policy hides fields of the workflow from you.
+    Each entry says who decided, when, and what the result was. Questions of workflows are included if you may read
+    runs; the decision is null where a policy hides fields of the workflow from you.
     """
     records, cursor = await _decisions_on_record(context, given)
     found = [item for record in records if (item := await _view_decided(context, record)) is not None]
@@ -92,7 +93,7 @@ async def _decisions_on_record(context: Context, given: ListDecided) -> tuple[li
     more = False
     for outcome in _DECISIONS:
         query = AuditQuery(tenant=context.tenant, outcome=outcome, before_seq=before, limit=given.limit)
-        page = await context.services.platform.audit(query)
+        page = await list_audit(context.services.platform, query)
         found += page.records
         more = more or page.has_more
     found.sort(key=lambda record: record.seq, reverse=True)
@@ -104,12 +105,16 @@ def _sequence(cursor: str | None) -> int | None:
     if cursor is None:
         return None
     if not (cursor.isascii() and cursor.isdecimal() and len(cursor) <= len(str(2**53))):
-        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one of this list", "begin without a cursor")
+        raise Rejected(
+            "INVALID_LIST_CURSOR",
+            "the cursor does not come from this list",
+            "leave `cursor` out to start from the first page",
+        )
     return int(cursor)
 
 
 async def _view_decided(context: Context, record: AuditRecord) -> DecidedApproval | None:
-    """Return the decision that an audit record tells of, as far as the caller may know of it."""
+    """Return the decision in an audit record, as far as the caller may know of it."""
     entry, services = record.entry, context.services
     if entry.details.get("final") is False:
         return None

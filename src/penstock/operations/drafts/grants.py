@@ -63,8 +63,8 @@ class CreateGrant(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     capabilities: Annotated[
         list[Annotated[str, Meta(min_length=1, max_length=300)]],
         Meta(
-            description="What it may change by itself: names of operations, `workflow:NAME` for a workflow; an empty "
-            "list allows nothing.",
+            description="What it may change without approval: names of operations, `workflow:NAME` for a workflow; an "
+            "empty list allows nothing.",
             max_length=200,
         ),
     ]
@@ -118,8 +118,8 @@ def _view(row: ResourceRow, now: int) -> GrantView:
 async def grant_create(context: Context, given: CreateGrant) -> Reply[GrantView]:
     """Let an agent act by itself for a while.
 
-    Under the preset `strict`, everything that an agent changes waits for approval. What a grant covers does not, until
-    the grant ends; what could do harm also needs a preflight, an idempotency key and a justification.
+    Under the preset `strict`, every change by an agent waits for approval. A change that a grant covers does not, until
+    the grant ends. A change that could do harm also needs a preflight, an idempotency key and a justification.
     """
     lasts = parse_native_duration_ms(given.expires_in)
     if not lasts or lasts > limits.GRANT_MS_MAX:
@@ -128,7 +128,7 @@ async def grant_create(context: Context, given: CreateGrant) -> Reply[GrantView]
     page = await _TABLE.page(context, limit=limits.GRANTS_PER_TENANT_MAX, cursor=None)
     if len(page.rows) >= limits.GRANTS_PER_TENANT_MAX:
         message = f"there are {limits.GRANTS_PER_TENANT_MAX} grants already"
-        raise LimitExceeded("TOO_MANY_GRANTS", message, "delete those that have ended")
+        raise LimitExceeded("TOO_MANY_GRANTS", message, "delete expired grants with grant.delete")
     body: JsonObject = {
         "principal": given.principal,
         "capabilities": [*dict.fromkeys(given.capabilities)],
@@ -151,7 +151,7 @@ async def grant_create(context: Context, given: CreateGrant) -> Reply[GrantView]
 async def grant_list(context: Context, given: ListGrants) -> GrantPage:
     """List what agents may do by themselves.
 
-    Those that have ended are listed, too, until somebody deletes them.
+    Expired grants are listed too, until somebody deletes them.
     """
     page = await _TABLE.page(context, limit=given.limit, cursor=given.cursor)
     now = context.now_ms()
@@ -170,7 +170,7 @@ async def grant_list(context: Context, given: ListGrants) -> GrantPage:
 async def grant_delete(context: Context, given: OneGrant) -> Deleted:
     """End a grant now.
 
-    From then on, what it covered waits for approval again.
+    From then on, the changes that it covered wait for approval again.
     """
     return await _TABLE.delete(context, given.grant_id, None)
 

@@ -51,12 +51,12 @@ class WaitingApproval(msgspec.Struct, frozen=True, kw_only=True):
     kind: Literal["call", "question"]
     """A held call (draft.approve, draft.reject), or a question of a workflow (execution.answer)."""
     id: str
-    """The draft of a held call, or the execution that asks."""
+    """The draft of a held call, or the run that asks."""
     title: str
     workflow_id: str | None
     """The workflow that asks; null for a held call."""
     asked_by: str | None
-    """Who made the call, or started the execution."""
+    """Who made the call, or started the run."""
     asked_by_name: str
     """What they are called."""
     created_at: str | None
@@ -90,8 +90,9 @@ class ApprovalPage(msgspec.Struct, frozen=True, kw_only=True):
 async def approval_list(context: Context, given: ListApprovals) -> ApprovalPage:
     """List what waits for a decision.
 
-    Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for callers
-    who may read executions; `prompt` is null where a policy hides fields of the workflow from you.
+    Each entry says who asked, who may decide, until when, and whether you may. Use it to find calls and questions that
+    wait for you. Questions of workflows are included if you may read runs; `prompt` is null where a policy hides fields
+    of the workflow from you.
     """
     query = RunQuery(statuses=_WAITING, limit=given.limit, cursor=given.cursor, tenant=context.tenant)
     page = await context.services.store.list_runs(query)

@@ -47,11 +47,12 @@ from penstock.operations.runs.held_calls import (
 from penstock.operations.runs.results import ExecutionResult
 from penstock.runtime.activities.performing import ActivityDone, ActivityError, ActivityOutcome
 from penstock.runtime.ports.platform import Finished, IdempotencyClaim
+from penstock.runtime.tables.call_records import find_call
 
 __all__ = ["OPERATIONS", "WITHHELD", "define_through", "make_held_call", "withheld_result"]
 
 WITHHELD: JsonObject = {"withheld": True}
-"""What stands in a history for an answer with a secret. Whoever made the call gets the answer with `draft.get`."""
+"""What stands in a history for an answer with a secret. Its caller gets the answer with `draft.get`."""
 
 
 class DefineHeld(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -90,7 +91,7 @@ def define_through(gate: Gate) -> Define:
 
 
 async def make_held_call(gate: Gate, run_id: str) -> ActivityOutcome:
-    """Make the call that a run holds, and return what came of it. A process that died may have begun it."""
+    """Make the call that a run holds, and return its outcome. A process that died may have begun it."""
     services = gate.services
     state = await services.host.read(run_id)
     held = None if state is None else held_call_of(state, services.pepper)
@@ -119,8 +120,10 @@ async def _check_visit(gate: Gate, held: HeldCall) -> None:
         item.key == (visit.node_id, visit.visit) and item.phase is Phase.REQUESTED for item in state.activations()
     )
     if not waits:
-        message = "the run that made the call does not wait for it any more"
-        raise Conflict("HELD_CALL_UNWANTED", message, "nothing was done; start the run again if it is still wanted")
+        message = "the run that made the call no longer waits for it"
+        raise Conflict(
+            "HELD_CALL_UNWANTED", message, "start the run again if you still want the call; nothing was done"
+        )
 
 
 async def _request(gate: Gate, state: RunState, held: HeldCall, principal: Principal) -> Request:
@@ -183,7 +186,7 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
     if isinstance(value, ExecutionResult):
         if value.status in ("failed", "cancelled"):
             error = value.error
-            message = error.message if error is not None else f"the execution {value.execution_id} {value.status}"
+            message = error.message if error is not None else f"the run {value.execution_id} {value.status}"
             return ActivityError(message, error.code if error is not None else "EXECUTION_FAILED", retryable=False)
         if value.status == "completed":
             return ActivityDone({"result": plain_json(value.output), "execution_id": value.execution_id})
@@ -192,7 +195,7 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
 
 
 async def withheld_result(context: Context, run_id: str, held: HeldCall) -> JsonValue:
-    """Return the answer of a call that was made, for whoever made it, if no history may hold it; None if it is gone.
+    """Return the answer of a call that was made, for its caller, if no history may hold it; None if it is gone.
 
     It is kept as long as the answers of calls with idempotency keys are.
     """
@@ -207,7 +210,7 @@ async def withheld_result(context: Context, run_id: str, held: HeldCall) -> Json
         in_flight_until=now,
         keep_until=now,
     )
-    known = await services.platform.stored_call(claim)
+    known = await find_call(services.platform, claim)
     catalogue = services.catalogue.all() if services.catalogue is not None else ()
     capability = next((item for item in catalogue if item.name == held.operation), None)
     if not isinstance(known, Finished) or capability is None or capability.repeat is None:

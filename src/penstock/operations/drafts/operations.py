@@ -104,14 +104,14 @@ async def _draft_row(services: Services, tenant: str, draft_id: str) -> RunRow |
 
 
 async def found_draft(context: Context, draft_id: str) -> tuple[RunRow, RunState, HeldCall]:
-    """Return a draft of the caller's tenant; raise NotFound if there is none."""
+    """Return a draft of the caller's tenant; raise NotFound if it does not exist."""
     services, tenant, state = context.services, context.tenant, None
     row = await _draft_row(services, tenant, draft_id)
     if row is not None and row.tenant == tenant and HELD_LABEL in row.labels:
         state = await services.host.read(row.run_id)
     held = None if state is None else held_call_of(state)
     if row is None or state is None or held is None or not may_see_held(context.principal, held):
-        raise NotFound(_SEEN, f"there is no draft {draft_id[:200]}", "list the drafts to see which there are")
+        raise NotFound(_SEEN, f"there is no draft {draft_id[:200]}", "list the drafts with draft.list")
     return row, state, held
 
 
@@ -124,7 +124,7 @@ async def found_draft(context: Context, draft_id: str) -> tuple[RunRow, RunState
 async def draft_list(context: Context, given: ListDrafts) -> DraftPage:
     """List calls that wait for approval, newest first.
 
-    Each says who wants what, why it waits, until when, and what came of it.
+    Each entry says who proposed what, why it waits, until when, and what the result was.
     """
     statuses: tuple[str, ...] = ()
     if given.status == "open":
@@ -160,8 +160,8 @@ async def draft_list(context: Context, given: ListDrafts) -> DraftPage:
 async def draft_get(context: Context, given: OneDraft) -> DraftView:
     """Get a call that waits, or waited, for approval.
 
-    Shows the whole call, its digest, who may approve it, and what came of it. An answer with a secret is shown only to
-    whoever made the call, for a day.
+    Returns the whole call, its digest, who may approve it, and its result. An answer with a secret is shown only to the
+    caller who proposed it, for one day.
     """
     row, state, held = await found_draft(context, given.draft_id)
     votes: list[dict[str, Any]] = []
@@ -196,7 +196,7 @@ def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
 
 
 def _outcome(tenant: str, draft_id: str, state: RunState, held: HeldCall) -> DraftView:
-    """Return what came of an approval; raise `Conflict` if the call could not be made any more."""
+    """Return the result of an approval; raise `Conflict` if the call could not be made any more."""
     if draft_status(state) == "drifted":
         message = "what the call would do had changed since it was proposed; it was not made"
         raise Conflict("DRAFT_DRIFTED", message, "propose it again with draft.propose", {"draft_id": draft_id})
@@ -204,7 +204,7 @@ def _outcome(tenant: str, draft_id: str, state: RunState, held: HeldCall) -> Dra
 
 
 async def _follow(services: Services, request: Request, answer: JsonObject) -> JsonValue:
-    """Return what came of an approval, for a repeated call whose first answer came before the call was made."""
+    """Return the result of an approval, for a repeated call whose first answer came before the call was made."""
     tenant = request.principal.tenant
     if answer["status"] != "approved" or (row := await _draft_row(services, tenant, str(answer["id"]))) is None:
         return answer
@@ -240,8 +240,8 @@ async def _follow(services: Services, request: Request, answer: JsonObject) -> J
 async def draft_approve(context: Context, given: DecideDraft) -> Reply[DraftView]:
     """Approve a call that waits.
 
-    Once enough people have approved it, the call is made, once, as the principal that wanted it; the answer says what
-    came of it, if that is known in time. Models and agents cannot approve.
+    When enough people have approved it, the call is made once, on behalf of the principal that proposed it. The answer
+    has the result, if it is known in time. Models and agents cannot approve.
     """
     return await _decided(context, given, approved=True)
 
@@ -259,7 +259,7 @@ async def draft_approve(context: Context, given: DecideDraft) -> Reply[DraftView
 async def draft_reject(context: Context, given: DecideDraft) -> Reply[DraftView]:
     """Reject a call that waits.
 
-    One approver who rejects it is enough: it is not made.
+    One approver who rejects it is enough: the call is not made.
     """
     return await _decided(context, given, approved=False)
 
@@ -267,8 +267,13 @@ async def draft_reject(context: Context, given: DecideDraft) -> Reply[DraftView]
 async def _decided(context: Context, given: DecideDraft, *, approved: bool) -> Reply[DraftView]:
     row, state, held = await found_draft(context, given.draft_id)
     if given.digest is not None and given.digest != held.digest:
-        message = "the draft has another digest than the one that you looked at"
-        raise Rejected("DIGEST_MISMATCH", message, "look at the draft again", {"digest": held.digest})
+        message = "the draft does not have the digest that you sent"
+        raise Rejected(
+            "DIGEST_MISMATCH",
+            message,
+            "read the draft again with draft.get, and send its digest",
+            {"digest": held.digest},
+        )
     if draft_status(state) != "waiting":
         raise await _final(context, given.draft_id, state)
     context.call.note(
@@ -307,7 +312,9 @@ async def _final(context: Context, draft_id: str, state: RunState) -> Conflict:
     decided = [item for item in await with_names(context, decisions_in(history)) if item.final and item.by]
     by = f": {decided[-1].decision} by {decided[-1].name}" if decided else ""
     message = f"the draft {draft_id} is {status} already{by}"
-    return Conflict("DRAFT_FINAL", message, "look at the draft", {"draft_id": draft_id, "status": status})
+    return Conflict(
+        "DRAFT_FINAL", message, "look at the draft with draft.get", {"draft_id": draft_id, "status": status}
+    )
 
 
 @operation(
@@ -322,7 +329,7 @@ async def _final(context: Context, draft_id: str, state: RunState) -> Conflict:
 async def draft_cancel(context: Context, given: CancelDraft) -> Reply[DraftView]:
     """Withdraw a call that waits for approval.
 
-    Whoever made the call can, and whoever may approve it.
+    The caller who proposed it can withdraw it, and so can its approvers.
     """
     row, state, held = await found_draft(context, given.draft_id)
     if draft_status(state) != "waiting":
@@ -366,10 +373,10 @@ class CommitDraft(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     examples=(Example(arguments={"draft_id": EXAMPLE_ID, "digest": "0" * 64}),),
 )
 async def draft_commit(context: Context, given: CommitDraft) -> Reply[DraftView]:
-    """Make a call that you have looked at.
+    """Make a call that you have reviewed.
 
-    For a draft that its caller asked for, and that nothing else makes wait: whoever asked for it makes the call with
-    the digest of what they have seen. Of any other draft it is the approval of somebody who may give it.
+    For a draft that its caller asked for and that needs no other approval: the caller makes the call, and sends the
+    digest of what they reviewed. For any other draft, it counts as an approval, if you may give one.
     """
     wanted = DecideDraft(draft_id=given.draft_id, digest=given.digest, note=given.note, wait_seconds=given.wait_seconds)
     return await _decided(context, wanted, approved=True)
@@ -387,20 +394,22 @@ async def draft_commit(context: Context, given: CommitDraft) -> Reply[DraftView]
 async def draft_propose(context: Context, given: OneDraft) -> Reply[DraftView]:
     """Propose a call again that was not made.
 
-    For a draft that was rejected, has expired, or drifted: the same call is made again by whoever made it first, on the
-    state as it is now. The draft stays as it is; the answer is the new one.
+    For a draft that was rejected, has expired, or drifted. Its proposer makes the same call again, on the present
+    state. The old draft stays as it is; the answer is the new one.
     """
     _, state, held = await found_draft(context, given.draft_id)
     status = draft_status(state)
     if status in ("waiting", "approved", "executed", "ambiguous"):
         message = f"the draft {given.draft_id} is {status}"
-        raise Conflict("DRAFT_NOT_FINAL", message, "a draft is proposed again when it was decided and not made")
+        raise Conflict(
+            "DRAFT_NOT_FINAL", message, "propose a draft again only after it was rejected, or has expired or failed"
+        )
     if context.principal.id != held.principal.id:
         message = f"the draft {given.draft_id} was proposed by somebody else"
-        raise Denied("DRAFT_NOT_YOURS", message, "whoever wants the call made proposes it")
+        raise Denied("DRAFT_NOT_YOURS", message, "ask the proposer, or propose the call yourself with draft.propose")
     call = context.holds.call if context.holds is not None else None
     if call is None:
-        raise Unavailable("NOT_CONFIGURED", "nothing here makes calls for others")
+        raise Unavailable("NOT_CONFIGURED", "this process cannot make calls of drafts")
     request = msgspec.structs.replace(
         context.request,
         operation=held.operation,

@@ -31,6 +31,7 @@ from penstock.operations.gate.holds import PreflightMatch, argument_secrets, bin
 from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.permissions.apps import app_id_of
 from penstock.runtime.ports.platform import ResourceDeleted, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
 
 __all__ = ["OPERATIONS", "DraftDeskAtGate", "PreflightView"]
 
@@ -71,7 +72,7 @@ class PreflightView(msgspec.Struct, frozen=True, kw_only=True):
     policy_version: str | None
     state_witness: Any
     state_witness_hash: str | None
-    """The digest of the witness; a call that brings it is refused if the state is another one by then."""
+    """The digest of the witness; a call that sends it is refused if the state has changed by then."""
     expires_at: str | None
 
 
@@ -94,13 +95,13 @@ class DraftDeskAtGate:
         """Use up the preflight that a call names, and return whether it is of exactly this call."""
         intent, platform = context.request.intent, context.services.platform
         handle = intent.preflight_id if intent is not None else None
-        row = None if handle is None else await platform.resource(context.tenant, _KIND, handle[:200])
+        row = None if handle is None else await read_resource(platform, context.tenant, _KIND, handle[:200])
         until = row.body.get("expires_at") if row is not None else None
         if row is None or not isinstance(until, int) or until <= context.now_ms():
             raise _unknown()
         if row.body.get("principal") != context.principal.id:
             raise _unknown()
-        outcome = await platform.delete_resource(context.tenant, _KIND, row.resource_id, expected_etag=row.etag)
+        outcome = await delete_resource(platform, context.tenant, _KIND, row.resource_id, expected_etag=row.etag)
         if not isinstance(outcome, ResourceDeleted):
             raise _unknown()
         binding = await binding_of(context, until)
@@ -143,18 +144,18 @@ class DraftDeskAtGate:
 
 
 def _unknown() -> Rejected:
-    message = "there is no such preflight of yours: it was used, has expired, or never existed"
-    return Rejected("PREFLIGHT_NOT_FOUND", message, "make a new one with preflight.run")
+    message = "you have no such preflight: it was used, has expired, or never existed"
+    return Rejected("PREFLIGHT_NOT_FOUND", message, "run a new preflight with preflight.run")
 
 
 async def _kept(context: Context, digest: str, expires_at: int, arguments: JsonObject | None) -> str:
     """Store a handle, and delete some that have expired. Handles are ordered by when they expire."""
     platform, now = context.services.platform, context.now_ms()
-    old = await platform.resources(context.tenant, _KIND, limit=_FORGOTTEN_AT_ONCE)
+    old = await list_resources(platform, context.tenant, _KIND, limit=_FORGOTTEN_AT_ONCE)
     for row in old.rows:
         until = row.body.get("expires_at")
         if isinstance(until, int) and until <= now:
-            await platform.delete_resource(context.tenant, _KIND, row.resource_id, expected_etag=row.etag)
+            await delete_resource(platform, context.tenant, _KIND, row.resource_id, expected_etag=row.etag)
     body: JsonObject = {"principal": context.principal.id, "digest": digest, "expires_at": expires_at}
     body["operation"] = context.capability.name
     if arguments is not None:  # secrets are not stored
@@ -170,7 +171,7 @@ async def _kept(context: Context, digest: str, expires_at: int, arguments: JsonO
         updated_at=now,
         updated_by=context.principal.id,
     )
-    await platform.put_resource(row, expected_etag=None)
+    await put_resource(platform, row, expected_etag=None)
     return handle
 
 
@@ -196,14 +197,15 @@ def _named(arguments: JsonObject) -> str | None:
     examples=(Example(arguments={"operation": "workflow:refund", "arguments": {"order_id": "A-1042", "amount": 180}}),),
 )
 async def preflight_run(context: Context, given: RunPreflight) -> PreflightView:
-    """Look at what a call would do, without making it.
+    """Preview a call without making it.
 
-    Answers with what it would touch, whether it would wait for approval and for whose, a digest of exactly this call,
-    and a handle with which the call can be made once. Refused like the call itself.
+    Returns what the call would touch, who would have to approve it, a digest of exactly this call, and a handle. With
+    the handle, the call can be made once. A preflight is refused where the call itself would be refused. Use it before
+    a change that could do harm.
     """
     call = context.holds.call if context.holds is not None else None
     if call is None:
-        raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+        raise Unavailable("NOT_CONFIGURED", "this process cannot run preflights")
     outcome = await call(
         msgspec.structs.replace(
             context.request,
@@ -217,7 +219,7 @@ async def preflight_run(context: Context, given: RunPreflight) -> PreflightView:
         raise outcome.error
     view = outcome.reply.value
     if not isinstance(view, PreflightView):
-        message = f"{given.operation} changes nothing: it is called as it is"
+        message = f"{given.operation} changes nothing, so it has no preflight"
         raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it")
     return view
 

@@ -36,20 +36,20 @@ class ReachedChange(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     """workflow:NAME, tool:ID, query:GRAPH/NAME, model:ID, agent:ID and the like."""
     before: str | None
-    """Its version then; None if there was none, or the call could not reach it."""
+    """Its version then; None if it did not exist, or the call could not reach it."""
     now: str | None
-    """Its version now; None if it is gone, or the call cannot reach it any more."""
+    """Its present version; None if it no longer exists, or if the call can no longer reach it."""
 
 
 class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
-    """How a draft stands against what is true now."""
+    """The comparison of a draft with the current state."""
 
     draft_id: str
     operation: str
     changed: list[Changed]
     """What is not as it was when the call was proposed; if anything is, it will not be made."""
     state_witness: Any
-    """The state as it is now, with everything that the call can reach."""
+    """The present state, with everything that the call can reach."""
     impact: dict[str, Any]
     """What the call would do now: for a workflow a dry run, for a merge what differs, for a document what changes."""
     problem: ErrorView | None = None
@@ -68,15 +68,17 @@ class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"draft_id": EXAMPLE_ID}),),
 )
 async def draft_review(context: Context, given: OneDraft) -> DraftReview:
-    """Look at a call that waits as it would be made now.
+    """Review a call that waits against the present state.
 
-    Says what has changed since it was proposed, and what the call would do. Nothing is called.
+    Says what has changed since the call was proposed, and what the call would do now. Nothing is called.
     """
     _, state, held = await found_draft(context, given.draft_id)
     status = draft_status(state)
     if status != "waiting":
         message = f"the draft {given.draft_id} is {status} already"
-        raise Conflict("DRAFT_FINAL", message, "look at the draft", {"draft_id": given.draft_id, "status": status})
+        raise Conflict(
+            "DRAFT_FINAL", message, "look at the draft with draft.get", {"draft_id": given.draft_id, "status": status}
+        )
     try:
         called = await _called(context, held)
         witness, impact = await _looked_at(context, held, called)
@@ -137,7 +139,7 @@ async def _called(context: Context, held: HeldCall) -> Capability:
 
 
 async def _looked_at(context: Context, held: HeldCall, called: Capability) -> tuple[JsonValue, JsonObject]:
-    """Return the state that a call would change, and what it would do, as whoever asked for it."""
+    """Return the state that a call would change, and what it would do, on behalf of its proposer."""
     principal = held.principal.principal(context.tenant)
     given = called.convert(held.arguments)
     request = msgspec.structs.replace(

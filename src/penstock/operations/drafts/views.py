@@ -79,22 +79,22 @@ class DraftView(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     expires_at: str | None
     execution_id: str
-    """The execution that holds it; the same as `id`."""
+    """The run that holds it; the same as `id`."""
     approvers: Any = None
     votes: list[dict[str, Any]] = []
     escalations: list[dict[str, Any]] = []
-    """When it went to others because nobody had decided, and who could decide from then on; of draft.get only."""
+    """When it was escalated, and who could decide from then on; in draft.get only."""
     question: QuestionView | None = None
     result: Any = None
     error: ErrorView | None = None
     made_by_execution: str | None = None
-    """The execution whose node made the call and waits for it, if one did."""
+    """The run whose node made the call and waits for it, if one did."""
     made_by_node: str | None = None
     """That node."""
     requester_name: str = ""
-    """What whoever asked for it is called."""
+    """The name of the caller who proposed it."""
     acting_for: list[str] = []
-    """For whom they asked: the nearest first, then for whom that one acted, and so on."""
+    """On whose behalf they asked: the nearest first, then on whose behalf that one acted, and so on."""
     acting_for_names: list[str] = []
     """What those are called, in the same order; of draft.list, draft.get and approval.list only."""
     surface: str = ""

@@ -2,7 +2,7 @@
 
 Who may give an answer is decided by the engine when it takes one (`engine.approvers`, `permissions.answering`).
 
-Above it: the operations that fork executions, surfaces. Below it: histories.
+Above it: the operations that fork runs, surfaces. Below it: histories.
 """
 
 from __future__ import annotations

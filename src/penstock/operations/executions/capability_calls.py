@@ -4,15 +4,15 @@
     {type: tool_call, server: penstock, tool: tools/call, allow: [query:*], arguments: {name, arguments}}
     {type: tool_call, server: penstock, tool: tools/list, allow: [query:*]}                     what may be called
 
-A call has the rights that whoever started the run has now, and no others; `allow` can only narrow them. If a model
+A call has the rights that the starter of the run has now, and no others; `allow` can only narrow them. If a model
 chose it (`by_model`), or began the run, the gate treats it like any call by a model: it may have to wait for a person,
 and it approves nothing.
 
 The idempotency key is derived from the visit, so that an attempt that is repeated after a crash gets the first answer.
 A call that starts a run, or waits for approval, is a run with an id derived from that key. The node looks for that run
 first, waits until it has ended, without a place among the activities that are performed at once, and returns its
-result: so a call is not made twice, however long it waits. If the node does not wait any more because its run was
-cancelled or timed out, the run of the call is cancelled, and a call that was held is not made.
+result: so a call is not made twice, however long it waits. If the node's run is cancelled or times out first, the run
+of the call is cancelled too, and a held call is never made.
 
 Above it: `app` performs such nodes with `call_from_node`. Below it: the gate, `permissions.run_principals`.
 """
@@ -94,7 +94,7 @@ class _Caller:
 
 
 async def call_from_node(gate: Gate, call: ActivityCall) -> ActivityOutcome:
-    """Do what a node describes, and return what came of it."""
+    """Make the call that a node describes, and return its outcome."""
     config = call.activity.config
     by_model = config.get("by_model") is True
     try:
@@ -186,7 +186,7 @@ async def _registered(gate: Gate, caller: _Caller, standpoint: Standpoint) -> li
 
 
 def _described(item: Capability) -> JsonObject:
-    """Return what a model is told of a tool. What another server says of its own tools is not trusted."""
+    """Return the description of a tool for a model. What another server says of its own tools is not trusted."""
     return {
         "name": item.name,
         "description": item.description,
@@ -334,7 +334,7 @@ def _done(reply: Reply[Any] | EventStream) -> ActivityOutcome:
 
 
 def _told(error: PenstockError) -> str:
-    """Return a refusal with all that is wrong: whoever reads the error of a node has its text only."""
+    """Return a refusal with all that is wrong: a reader of a node's error has its text only."""
     listed = error.details.get("errors")
     found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
     if len(found) < 2:  # noqa: PLR2004  # the message has one

@@ -1,4 +1,4 @@
-"""Operations that change the course of executions: pause, resume, cancel, retry, fork, delete.
+"""Operations that change the course of runs: pause, resume, cancel, retry, fork, delete.
 
 Each gives the run one input; an input that does not fit is refused and changes nothing.
 
@@ -54,9 +54,9 @@ _SEEN = "EXECUTION_NOT_FOUND"
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the shop is being moved"}),),
 )
 async def execution_pause(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
-    """Pause an execution.
+    """Pause a run.
 
-    It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
+    It makes no new moves until execution.resume. Results that arrive meanwhile are kept, and its timers wait.
     """
     row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).pause(given.reason))
@@ -71,9 +71,9 @@ async def execution_pause(context: Context, given: ReasonedChange) -> Reply[Exec
     errors=(_SEEN, "DRAFT_NOT_YOURS", "RESUME_NOT_ALLOWED", "RUN_ENDED"),
 )
 async def execution_resume(context: Context, given: NamedExecution) -> Reply[ExecutionHandle]:
-    """Let a paused execution go on.
+    """Resume a paused run.
 
-    It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
+    It continues where it was. To answer a question that a run waits for, call execution.answer instead.
     """
     row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).resume())
@@ -91,10 +91,10 @@ async def execution_resume(context: Context, given: NamedExecution) -> Reply[Exe
     examples=(Example(arguments={"execution_id": "order-1042", "reason": "the customer changed their mind"}),),
 )
 async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[ExecutionHandle]:
-    """Cancel an execution.
+    """Cancel a run.
 
-    Stops its work and its child executions; what the workflow says must be undone is undone first, so that the status
-    may be `cancelling` for a while.
+    Stops its work and its child runs. The steps that the workflow declares for undoing run first, so the status may be
+    `cancelling` for a while.
     """
     row = await changeable_run(context, given.execution_id)
     return await handle_after(context, row.run_id, context.run(row.run_id).cancel(given.reason))
@@ -128,11 +128,11 @@ async def execution_cancel(context: Context, given: ReasonedChange) -> Reply[Exe
     ),
 )
 async def execution_retry(context: Context, given: RetryExecution) -> Reply[ExecutionHandle]:
-    """Try again what failed.
+    """Retry what failed.
 
-    A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and is what
-    comes back. An activity that must not happen twice waits for a decision when its process died: it is tried again in
-    its own execution, or execution.submit_activity reports what came of it.
+    A failed run stays as it is: a new run is forked from just before the failure, continues from there, and is
+    returned. An activity that must not happen twice waits for a decision if its process died: retry repeats it in its
+    own run, and execution.submit_activity reports its outcome instead.
     """
     row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)
@@ -159,9 +159,9 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
     if meant:
         listed = ", ".join(f"{node_id} (visit {visit})" for node_id, visit in meant)
         message = f"the outcome of several activities is unknown: {listed}"
-        raise Rejected("RETRY_AMBIGUOUS", message, "say which one by `node_id` and `visit`")
-    message = f"the execution {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
-    hint = "an execution is retried after it failed, an activity when its outcome is unknown"
+        raise Rejected("RETRY_AMBIGUOUS", message, "choose one with `node_id` and `visit`")
+    message = f"the run {given.execution_id} is {row.status}: nothing failed, and no outcome is unknown"
+    hint = "retry a run only after it failed, or an activity whose outcome is unknown"
     raise Conflict("RETRY_NOT_ALLOWED", message, hint)
 
 
@@ -186,10 +186,10 @@ async def _in_doubt(context: Context, row: RunRow, given: RetryExecution) -> tup
     examples=(Example(arguments={"execution_id": "order-1042", "at_sequence": 14}),),
 )
 async def execution_fork(context: Context, given: ForkExecution) -> Reply[ExecutionHandle]:
-    """Start a new execution from the middle of another.
+    """Start a new run from the middle of another.
 
-    Everything up to a record of the history counts as done; the new execution goes on from there. Use it to repeat the
-    part of a failed execution that went wrong. The original stays as it is.
+    Everything up to a record of the history counts as done; the new run continues from there. Use it to repeat the part
+    of a failed run that went wrong. The original stays as it is.
     """
     row = await changeable_run(context, given.execution_id)
     await refuse_restart(context, row)
@@ -197,9 +197,9 @@ async def execution_fork(context: Context, given: ForkExecution) -> Reply[Execut
 
 
 async def _forked(context: Context, row: RunRow, at_seq: int, chosen: str | None) -> Reply[ExecutionHandle]:
-    """Fork an execution, and return the new one; or return the one that the same call made earlier."""
+    """Fork a run, and return the new one; or return the one that the same call made earlier."""
     if HELD_LABEL in row.labels:
-        message = "an execution that holds a call is not repeated: its approval is for this one"
+        message = "a run that holds a call cannot be repeated: the approval is for this call only"
         raise Conflict("HELD_CALL_FIXED", message, "propose the call again with draft.propose")
     await refuse_used_answer(context, row.run_id, at_seq)
     run_id, _ = new_run_id(context, chosen)
@@ -241,19 +241,19 @@ async def _is_that_fork(context: Context, run_id: str, original: str, at_seq: in
 
 
 def _taken(execution_id: str | None) -> Conflict:
-    message = f"there is an execution {execution_id} that began otherwise"
-    return Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
+    message = f"run {execution_id} exists, with another workflow, input or origin"
+    return Conflict("EXECUTION_ID_TAKEN", message, "choose another `execution_id`, or leave it out")
 
 
 async def _find_ended(context: Context, given: NamedExecution) -> None:
-    """Find the execution that is to be deleted; raise Conflict if it has not ended."""
+    """Find the run that is to be deleted; raise Conflict if it has not ended."""
     row = await changeable_run(context, given.execution_id)
     if not row.terminal:
         raise _not_ended(given.execution_id, row)
 
 
 def _not_ended(execution_id: str, row: RunRow) -> Conflict:
-    message = f"the execution {execution_id} is {row.status}, or another one still needs it"
+    message = f"run {execution_id} is {row.status}, or another run still needs it"
     return Conflict("EXECUTION_NOT_ENDED", message, "cancel it first, or delete its parent")
 
 
@@ -268,9 +268,9 @@ def _not_ended(execution_id: str, row: RunRow) -> Conflict:
     errors=(_SEEN, "DRAFT_NOT_YOURS", "EXECUTION_NOT_ENDED"),
 )
 async def execution_delete(context: Context, given: NamedExecution) -> Deleted:
-    """Delete an execution that has ended.
+    """Delete a run that has ended.
 
-    Its history goes with it, and its child executions. What still goes on must be cancelled first.
+    Deletes its history and its child runs too. Cancel a run that has not ended first.
     """
     row = await changeable_run(context, given.execution_id)
     family = [row.run_id, *await _descendants(context, row.run_id)]

@@ -1,6 +1,6 @@
 """The internal call with which a run starts a child, where policies decide about it.
 
-The principal is the process, acting for whoever started the run. Policies decide about whoever that is, with the input
+The principal is the process, acting for the starter of the run. Policies decide about that principal, with the input
 of the child, as about every other start of the workflow. A start that they refuse, or want approved, fails the node of
 the parent with the code of the refusal. Where there are no policies, nothing is called and the child starts at once.
 

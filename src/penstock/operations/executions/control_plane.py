@@ -224,7 +224,7 @@ async def _take_outside_work(context: Context, arguments: JsonObject) -> Outside
 
 
 async def _refuse_agent(context: Context, function: str, run_id: JsonValue) -> None:
-    """Refuse an agent what operations on executions refuse it: to change the held call of another, or to settle one."""
+    """Refuse an agent what operations on runs refuse it: to change the held call of another, or to settle one."""
     row = await context.services.host.row(run_id) if isinstance(run_id, str) else None
     if row is None or row.tenant != context.tenant or not await may_see_run(context.services, context.principal, row):
         return  # the function says that there is no such run
@@ -369,11 +369,11 @@ def _reaches(arguments: Mapping[str, Any]) -> Iterable[Reached]:
 _START: JsonValue = {"penstock": "v1", "name": "hello", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
 
 
-_FOLLOWS = "Follows the run until it waits for somebody or ends."
+_FOLLOWS = "Follows the run until it waits for input or ends."
 
 
 async def _find(function: str, context: Context, given: Any) -> None:
-    """Find the run that a call names; raise the published problem if there is none."""
+    """Find the run that a call names; raise the published problem if it does not exist."""
     named = given.execution_id
     if not isinstance(named, str):
         return  # the function itself says what is wrong with it
@@ -414,8 +414,8 @@ OPERATIONS: tuple[Capability, ...] = (
     _function(
         "workflow_start",
         WorkflowStart,
-        "Start a run of a definition that is sent along (workflow profile).\n\n"
-        f"{_FOLLOWS} To start a workflow that is stored, call workflow.execute.",
+        "Start a run of a definition that you send (workflow profile).\n\n"
+        f"{_FOLLOWS} To start a stored workflow, call workflow.execute.",
         errors=("VALIDATION_ERROR", "DUPLICATE_EXECUTION_ID", "SUBMIT_VALIDATION_ERROR", "ENGINE_FAILURE"),
         scopes=("workflow:write", "workflow:run"),
         open_world=True,
@@ -429,8 +429,9 @@ OPERATIONS: tuple[Capability, ...] = (
     _function(
         "workflow_status",
         WorkflowStatus,
-        "Say what a run is doing (workflow profile).\n\n"
-        "Phase, current node, state and what it waits for, in the published words; execution.status says more.",
+        "Show what a run is doing (workflow profile).\n\n"
+        "Returns the phase, the current node, the state and what the run waits for, in the published terms; "
+        "execution.status says more.",
         errors=_RUNS,
         scopes=("execution:read",),
         reads=True,
@@ -497,7 +498,7 @@ OPERATIONS: tuple[Capability, ...] = (
     _function(
         "workflow_list",
         WorkflowList,
-        "List runs (workflow profile).\n\nNewest first, by phase, name and time; execution.list says more.",
+        "List runs (workflow profile).\n\nNewest first, by phase, name and time; execution.list offers more.",
         errors=("VALIDATION_ERROR",),
         scopes=("execution:read",),
         reads=True,

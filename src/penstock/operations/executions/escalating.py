@@ -31,7 +31,7 @@ _ESCALATE = "execution.escalate"
 
 
 class EscalateQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which question of which execution, and when its timer fired."""
+    """Which question of which run, and when its timer fired."""
 
     execution_id: str
     run_id: str

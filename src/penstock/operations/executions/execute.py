@@ -1,4 +1,4 @@
-"""Operations that start a workflow and wait for an execution: `workflow.execute`, `execution.wait`.
+"""Operations that start a workflow and wait for a run: `workflow.execute`, `execution.wait`.
 
 Above it: the catalogue. Below it: `runs.starting`, `runs.results`.
 """
@@ -74,9 +74,9 @@ def _reaches(arguments: Mapping[str, Any]) -> Iterator[Reached]:
 async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[ExecutionHandle | ExecutionView]:
     """Start a workflow.
 
-    Starts a durable execution of the newest version and answers with a handle at once; look at it with
-    execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded time, and
-    answers with the finished execution; if it takes longer, the handle comes back and the execution goes on.
+    Starts a durable run of the newest version and returns a handle at once; look at it with execution.status or wait
+    for it with execution.wait. With `sync`, the call waits for a limited time and returns the finished run; if the run
+    takes longer, it returns the handle and the run continues.
     """
     if not given.sync and not given.wait_seconds:
         idempotency.answered_by(context, lambda decision: _reply(context, row_of(decision.state, {})))
@@ -96,7 +96,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
 
 
 def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) -> Reply[ExecutionHandle | ExecutionView]:
-    """Reply with the execution if it has ended; otherwise with its handle."""
+    """Reply with the run if it has ended; otherwise with its handle."""
     public = id_for_callers(context.tenant, row.run_id)
     status = 202 if ended is None else 200
     return Reply(value=ended or handle(context, row), status=status, location=f"/executions/{public}")
@@ -112,10 +112,10 @@ def _reply(context: Context, row: RunRow, ended: ExecutionView | None = None) ->
     examples=(Example(arguments={"execution_id": "order-1042", "wait_seconds": 20}),),
 )
 async def execution_wait(context: Context, given: WaitForExecution) -> ExecutionResult:
-    """Wait for an execution.
+    """Wait for a run.
 
-    Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then `status` says
-    how it stands, and the call can be made again. Use it instead of asking for the status again and again.
+    Returns as soon as the run has ended or asks a question, or when the time is up; `status` says which. Use it instead
+    of polling the status, and call it again if the run continues.
     """
     row = await visible_run(context, given.execution_id)
     asked, patience = given.wait_seconds, context.request.patience_seconds

@@ -1,4 +1,4 @@
-"""The inputs of the operations on executions.
+"""The inputs of the operations on runs.
 
 Above it: `reads`, `changes`, `messages`, `streams`. Below it: nothing but data.
 """
@@ -44,17 +44,15 @@ __all__ = [
 
 Count = Annotated[int, Meta(ge=1, le=2**31)]
 
-ExecutionId = Annotated[AnyId, Meta(description="The id of the execution.", examples=["r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"])]
+ExecutionId = Annotated[AnyId, Meta(description="The id of the run.", examples=["r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"])]
 NodeId = Annotated[Name, Meta(description="The id of the node in the workflow.")]
 Visit = Annotated[Count | None, Meta(description="Which visit of the node, counted from 1.")]
 Sequence = Annotated[int, Meta(description="Only what happened after this sequence number.", ge=0, le=2**53)]
-Statuses = Annotated[
-    list[RunStatusName], Meta(description="Only executions with one of these statuses.", max_length=16)
-]
+Statuses = Annotated[list[RunStatusName], Meta(description="Only runs with one of these statuses.", max_length=16)]
 SignalName = Annotated[Name, Meta(description="The name that the workflow waits for.")]
 SignalId = Annotated[Name | None, Meta(description="Makes the signal unique: the same id counts once.")]
 Holder = Annotated[
-    ShortText | None, Meta(description="Who does the work, when several use one key; told apart by this name.")
+    ShortText | None, Meta(description="The name of the worker, to tell workers with the same key apart.")
 ]
 Note = Annotated[
     Annotated[str, Meta(max_length=1_000)] | None,
@@ -64,13 +62,13 @@ Instant = Annotated[ShortText | None, Meta(description="RFC 3339 with an offset.
 
 
 class ListExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which executions; everything given must hold."""
+    """Which runs; everything given must hold."""
 
     status: Statuses = msgspec.field(default_factory=list)
-    workflow_id: Annotated[Name | None, Meta(description="Only executions of this workflow.")] = None
+    workflow_id: Annotated[Name | None, Meta(description="Only runs of this workflow.")] = None
     started_by: Annotated[
         Annotated[str, Meta(min_length=1, max_length=200)] | None,
-        Meta(description="Only executions that this principal started, and their children.", examples=["key:k_1"]),
+        Meta(description="Only runs that this principal started, and their children.", examples=["key:k_1"]),
     ] = None
     label: Annotated[
         Annotated[str, Meta(pattern="^[^=]+=", max_length=330)] | None,
@@ -79,7 +77,7 @@ class ListExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     created_after: Instant = None
     created_before: Instant = None
     updated_after: Instant = None
-    parent_id: Annotated[AnyId | None, Meta(description="Only child executions of this one.")] = None
+    parent_id: Annotated[AnyId | None, Meta(description="Only child runs of this one.")] = None
     text: Annotated[Text | None, Meta(description="Words of ids, workflow names or label values.")] = None
     order: Annotated[
         Literal["created", "updated"],
@@ -91,7 +89,7 @@ class ListExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class ListWorkflowExecutions(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which workflow, and which of its executions."""
+    """Which workflow, and which of its runs."""
 
     workflow_id: WorkflowId
     status: Statuses = msgspec.field(default_factory=list)
@@ -106,25 +104,25 @@ class NamedExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class WaitForExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, for what, and for how long."""
+    """Which run, for what, and for how long."""
 
     execution_id: ExecutionId
     wait_seconds: Wait = None
     after_sequence: Annotated[
         Annotated[int, Meta(ge=0)] | None,
-        Meta(description="Come back only after it has gone on from here: the `sequence` of an earlier answer."),
+        Meta(description="Return only after the run has moved past this `sequence` of an earlier answer."),
     ] = None
 
 
 class ReasonedChange(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, and why."""
+    """Which run, and why."""
 
     execution_id: ExecutionId
     reason: Annotated[Annotated[str, Meta(max_length=1_000)] | None, Meta(description="Why, for the history.")] = None
 
 
 class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, and which page of its history."""
+    """Which run, and which page of its history."""
 
     execution_id: ExecutionId
     after: Sequence = 0
@@ -137,7 +135,7 @@ class ReadHistory(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class StreamExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, from where on, and which events."""
+    """Which run, from where on, and which events."""
 
     execution_id: ExecutionId
     events: Annotated[
@@ -151,7 +149,7 @@ class StreamExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class SignalExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """A signal to an execution."""
+    """A signal to a run."""
 
     execution_id: ExecutionId
     name: SignalName
@@ -185,7 +183,7 @@ class AnswerQuestion(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SubmitActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """What came of an activity that was done elsewhere."""
+    """The outcome of an activity that was performed elsewhere."""
 
     execution_id: ExecutionId
     node_id: NodeId
@@ -207,15 +205,15 @@ class LeaseActivity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     execution_id: ExecutionId
     node_id: NodeId
     seconds: Annotated[
-        float, Meta(description="How long nobody else may have it; 0 gives it back.", ge=0, le=WAIT_SECONDS_ACCEPTED)
+        float, Meta(description="How long the lease lasts; 0 gives it back.", ge=0, le=WAIT_SECONDS_ACCEPTED)
     ]
     visit: Visit = None
-    extend: Annotated[bool, Meta(description="Go on with a lease: refused if it was lost meanwhile.")] = False
+    extend: Annotated[bool, Meta(description="Extend a lease; refused if it was lost.")] = False
     holder: Holder = None
 
 
 class ForkExecution(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Where a new execution is to begin."""
+    """Where a new run is to begin."""
 
     execution_id: ExecutionId
     at_sequence: Annotated[int, Meta(description="The last record of the history to carry over.", ge=1, le=2**53)]

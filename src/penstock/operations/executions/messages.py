@@ -1,4 +1,4 @@
-"""Operations that send an execution something: signals, answers to questions, results of activities.
+"""Operations that send a run something: signals, answers to questions, results of activities.
 
 Each gives the run one input; an input that does not fit is refused and changes nothing. A second answer to a question
 is refused, and the refusal names who gave the first.
@@ -67,10 +67,10 @@ _SEEN = "EXECUTION_NOT_FOUND"
     examples=(Example(arguments={"execution_id": "order-1042", "name": "paid", "payload": {"amount": 180}}),),
 )
 async def execution_signal(context: Context, given: SignalExecution) -> Reply[ExecutionHandle]:
-    """Send a signal to an execution.
+    """Send a signal to a run.
 
-    A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
-    `signal_id` it counts once, however often it is sent.
+    A node that waits for a signal of this name takes it; otherwise the run keeps it until one does. With the same
+    `signal_id`, it counts once, however often you send it.
     """
     row = await changeable_run(context, given.execution_id)
     signal_id = given.signal_id or _derived_signal(context)
@@ -110,10 +110,10 @@ def _derived_signal(context: Context) -> str | None:
     reveals="run",
 )
 async def execution_update(context: Context, given: UpdateExecution) -> Reply[UpdateAnswer]:
-    """Send a signal and wait until it was taken.
+    """Send a signal and wait until a node takes it.
 
-    Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time, `taken` is
-    false, and the signal waits in the execution as if execution.signal had sent it.
+    Returns the result of `query` when a node has taken the signal. If no node takes it in time, `taken` is false, and
+    the signal waits in the run as with execution.signal.
     """
     row = await changeable_run(context, given.execution_id)
     public = id_for_callers(context.tenant, row.run_id)
@@ -156,11 +156,11 @@ async def execution_update(context: Context, given: UpdateExecution) -> Reply[Up
     examples=(Example(arguments={"execution_id": "order-1042", "answer": {"approved": True}}),),
 )
 async def execution_answer(context: Context, given: AnswerQuestion) -> Reply[ExecutionHandle]:
-    """Answer a question that an execution asks.
+    """Answer a question of a run.
 
-    Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the node, its
-    visit or the interrupt id if several questions are open. The first answer that fits is taken. People answer: a model
-    may only where a question says `answered_by: anyone`, and of `approvers` only those that the question names.
+    See `waiting_for.questions` of execution.status for the prompt and the schema of the answer. If several questions
+    are open, name the node, its visit or the interrupt id. The first answer that fits is taken. People answer: a model
+    may only where a question says `answered_by: anyone`, and where `approvers` are named, only they may.
     """
     row = await visible_run(context, given.execution_id)
     if HELD_LABEL in row.labels:
@@ -195,7 +195,7 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
     if len(asked) > 1:
         ids: list[JsonValue] = [item.interrupt_id for item in asked]
         message = "several questions are open"
-        return Rejected("QUESTION_AMBIGUOUS", message, "say which one by `interrupt_id`", {"interrupt_ids": ids})
+        return Rejected("QUESTION_AMBIGUOUS", message, "choose one with `interrupt_id`", {"interrupt_ids": ids})
     if asked:
         return Rejected(
             "ANSWER_INVALID", error.message, error.hint, {"errors": await _violations(context, asked[0], given.answer)}
@@ -207,7 +207,8 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
         and _is_meant(given, body.node_id, body.visit, body.round)
     ]
     if not answered:
-        message = f"the execution {given.execution_id} asks nothing" + (f" at {given.node_id}" if given.node_id else "")
+        where = f" at {given.node_id}" if given.node_id else ""
+        message = f"run {given.execution_id} is not waiting for an answer{where}"
         return Conflict("NO_OPEN_QUESTION", message, "look at `waiting_for` of execution.status")
     body, at = answered[-1]
     by = body.answered_by
@@ -215,7 +216,9 @@ async def _answer_error(context: Context, row: RunRow, given: AnswerQuestion, er
     message = f"{body.node_id} was answered by {name or 'somebody'} at {instant(at)}"
     details: JsonObject = {"answered_by": by, "answered_by_name": name, "answered_at": instant(at)}
     details.update({"node_id": body.node_id, "visit": body.visit})
-    return Conflict("ALREADY_ANSWERED", message, "the first answer counts; look at the execution", details)
+    return Conflict(
+        "ALREADY_ANSWERED", message, "look at the run with execution.status; the first answer counts", details
+    )
 
 
 def _is_meant(given: AnswerQuestion, node_id: str, visit: int | None, round_number: int | None) -> bool:
@@ -250,11 +253,12 @@ async def _violations(context: Context, question: OpenQuestion, answer: JsonValu
     examples=(Example(arguments={"execution_id": "order-1042", "node_id": "charge", "ok": True, "result": {"n": 1}}),),
 )
 async def execution_submit_activity(context: Context, given: SubmitActivity) -> Reply[ExecutionHandle]:
-    """Report what came of an activity.
+    """Report the outcome of an activity.
 
-    For activities that are done outside of the server (`waiting_for.activities` of execution.status lists them), and
-    for those whose outcome is in doubt. A result that does not fit the node's schema counts as a failed attempt. What a
-    model or agent used counts for the limits of the run and of all runs above it; beyond them, the activity fails.
+    For activities that are performed outside the server (`waiting_for.activities` of execution.status lists them),
+    and for activities whose outcome is unknown. A result that does not fit the node's schema counts as a failed
+    attempt. What a model or agent used counts toward the limits of the run and of all runs above it; beyond them, the
+    activity fails.
     """
     row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)
@@ -303,10 +307,10 @@ async def execution_submit_activity(context: Context, given: SubmitActivity) -> 
     reveals="run",
 )
 async def execution_lease_activity(context: Context, given: LeaseActivity) -> Reply[ActivityView]:
-    """Take an activity for a while.
+    """Lease an activity for a while.
 
-    For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend the
-    lease while the work goes on, then call execution.submit_activity.
+    For several workers that perform the activities of one run: while one holds the lease, no other gets the activity.
+    Extend the lease while you work, then call execution.submit_activity.
     """
     row = await changeable_run(context, given.execution_id)
     refuse_settling(context, row)

@@ -1,8 +1,8 @@
-"""`execution.changes`: which executions of a tenant move, as long as somebody listens.
+"""`execution.changes`: which runs of a tenant move, as long as somebody listens.
 
-A stream of ids, not of contents: whoever wants to know more reads it, so no order of messages can show an execution as
-it no longer is. Several moves of one execution within a moment are one event. An event's id is a position in the store;
-a reader that was cut off continues from it and misses nothing, also what other processes stored.
+A stream of ids, not of contents: a reader who wants to know more reads the run, so no order of messages can show a run
+as it no longer is. Several moves of one run within a moment are one event. An event's id is a position in the store; a
+reader that was cut off continues from it and misses nothing, also what other processes stored.
 
 Above it: the catalogue; surfaces render and close the stream. Below it: the changes of the run store.
 """
@@ -26,6 +26,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.gate.open_streams import HeldStream
 from penstock.operations.runs.held_access import without_unseen
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.ports.topics import Topic
 
 __all__ = ["OPERATIONS"]
 
@@ -54,11 +55,11 @@ class FollowChanges(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
     examples=(Example(arguments={}),),
 )
 async def execution_changes(context: Context, given: FollowChanges) -> EventStream:
-    """Follow which executions change.
+    """Follow which runs change.
 
-    A stream of `changed` events, each with the ids of executions that moved, at most ten a second; `many` says that
-    there were more than the event names. It begins with what moved in the last minute. Read the executions to know how
-    they stand now.
+    Streams `changed` events with the ids of runs that moved, at most ten a second; `many` says that there were more
+    than the event names. The stream starts with the changes of the last minute. Read the runs to see their present
+    state.
     """
     services, chosen = context.services, context.services.limits
     services.open_streams.take(context.principal, at_most=chosen.streams_max, of_one=chosen.streams_per_key)
@@ -90,7 +91,7 @@ class _Listener:
                     if not await services.still_valid(self.context.principal):
                         yield _ENDED
                         return
-                newest = services.store.change_mark()
+                newest = services.store.changed(Topic.ANYTHING)
                 if newest != mark:
                     mark = newest
                     event = await self._changed(began)

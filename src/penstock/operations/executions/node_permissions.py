@@ -1,6 +1,6 @@
 """The internal call that asks whether a node of a run may reach a host, a model or an agent, where policies decide.
 
-The principal is the process, acting for whoever started the run, as with child runs and imported tools. It decides and
+The principal is the process, acting for the starter of the run, as with child runs and imported tools. It decides and
 reaches nothing: the executor does, directly after it was permitted. An `http` node asks again for every redirect that
 it follows. Where the policies permit the action to everybody, nothing is called and nothing is recorded.
 
@@ -42,7 +42,7 @@ class Reach(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tru
     node_type: NodeType
     facts: dict[str, Any]
     repeated: bool = False
-    """Whether the same attempt goes on after a question, and was counted when it began."""
+    """Whether the same attempt continues after a question, and was counted when it began."""
 
 
 class ReachPermitted(msgspec.Struct, frozen=True, kw_only=True):

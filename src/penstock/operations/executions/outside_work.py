@@ -113,7 +113,7 @@ def _believable_tokens(usage: JsonObject, *names: str) -> int | None:
 
 
 def _believable_cost(usage: JsonObject) -> Decimal | None:
-    """Return a reported price in US dollars. Nothing is free: zero is no price."""
+    """Return a reported price in US dollars. A price of zero is ignored: no model is free."""
     found = usage.get("cost")
     if isinstance(found, dict):
         found = found.get("amount") if found.get("currency", "USD") == "USD" else None

@@ -1,6 +1,6 @@
-"""An execution at a glance: its workflow as a drawing with the status of every node, and its visits along time.
+"""A run at a glance: its workflow as a drawing with the status of every node, and its visits along time.
 
-Both are made from the whole history, and made again only when the execution has moved. Neither has values in it, but
+Both are made from the whole history, and made again only when the run has moved. Neither has values in it, but
 what people were asked and decided: values are in the records that the bars name.
 
 Above it: the catalogue. Below it: `drawing`, the visits of a run.
@@ -58,7 +58,7 @@ class RunDrawing(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class LookAtTimeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which execution, and a time to find in its history."""
+    """Which run, and a time to find in its history."""
 
     execution_id: ExecutionId
     at: Annotated[
@@ -77,10 +77,10 @@ class LookAtTimeline(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     examples=(Example(arguments={"execution_id": "order-1042"}),),
 )
 async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawing:
-    """Draw an execution.
+    """Draw a run.
 
-    The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
-    Workflows with very many nodes are not drawn.
+    Returns the workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
+    Very large workflows are not drawn.
     """
     row = await visible_run(context, given.execution_id)
     services, key = context.services, ("drawing", row.run_id, row.definition_hash, row.seq)
@@ -89,7 +89,7 @@ async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawi
         return known
     workflow = await services.host.workflow(row.definition_hash)
     if workflow is None:
-        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {given.execution_id} is gone")
+        raise NotFound("EXECUTION_NOT_FOUND", f"run {given.execution_id} was deleted")
     if len(workflow.nodes) > limits.WORKFLOW_DRAWN_NODES_MAX:
         drawing = RunDrawing(svg=None, nodes=len(workflow.nodes))
     else:
@@ -115,11 +115,11 @@ def _drawn(workflow: Workflow, states: dict[str, str]) -> str:
     examples=(Example(arguments={"execution_id": "order-1042"}),),
 )
 async def execution_timeline(context: Context, given: LookAtTimeline) -> Timeline:
-    """Look at the visits of an execution along time.
+    """Show the visits of a run over time.
 
-    A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the records in
-    the history that say so. Where there are very many visits, a bar stands for several in a row. `decisions` says who
-    decided what, and when.
+    Returns a lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the
+    records in the history that say so. Where there are very many visits, one bar covers several in a row. `decisions`
+    says who decided what, and when.
     """
     row = await visible_run(context, given.execution_id)
     at = milliseconds(given.at, "at")
@@ -156,7 +156,7 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
     stored = await services.store.load(row.run_id)
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
-        raise NotFound("EXECUTION_NOT_FOUND", "the execution is gone")
+        raise NotFound("EXECUTION_NOT_FOUND", "the run was deleted")
     # Whoever looks at the timeline looks at the execution, too: a long history is read and folded once for both.
     state = services.host.known_state(stored.row)
     given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path, state)
@@ -173,7 +173,7 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
 def _folded(
     records: Sequence[Record], given: tuple[RunRow, Workflow, str, RunState | None] | None
 ) -> tuple[Timeline, ExecutionView | None]:
-    """Return the timeline of a history, and the view of its execution if it is not known."""
+    """Return the timeline of a history, and the view of its run if it is not known."""
     if given is None:
         return _timeline_of(records, visits_of(records)), None
     row, workflow, base_path, state = given

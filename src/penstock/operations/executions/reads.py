@@ -1,6 +1,6 @@
-"""Operations that read executions: lists, status, history, queries.
+"""Operations that read runs: lists, status, history, queries.
 
-Above it: the catalogue. Below it: the host port, the index of runs, `runs.views`. Executions are started in `execute`,
+Above it: the catalogue. Below it: the host port, the index of runs, `runs.views`. Runs are started in `execute`,
 changed in `changes` and `messages`, followed in `streams`.
 """
 
@@ -47,6 +47,7 @@ from penstock.operations.runs.views import (
 )
 from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
+from penstock.runtime.ports.topics import Mark, Topic
 
 __all__ = [
     "OPERATIONS",
@@ -92,7 +93,7 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of an execution along time, in the order in which its nodes were first visited."""
+    """The visits of a run along time, in the order in which its nodes were first visited."""
 
     began_at: str | None
     updated_at: str | None
@@ -105,7 +106,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
     waits: list[int]
     """The records with which open waits began."""
     at_sequence: int | None = None
-    """The last record up to the time that was asked for."""
+    """The last record up to the requested time."""
     decisions: list[DecisionView] = []
     """What people decided, oldest first; of very many, the last ones."""
     starter_name: str = ""
@@ -120,12 +121,12 @@ def _view_key(row: RunRow) -> Hashable:
 
 
 async def execution_view(context: Context, row: RunRow) -> ExecutionView:
-    """Return the whole view of an execution; it is built again only when the execution has moved."""
+    """Return the whole view of a run; it is built again only when the run has moved."""
     return await _with_runs_below(context, row, await _own_view(context, row))
 
 
 async def _own_view(context: Context, row: RunRow) -> ExecutionView:
-    """Return the view of an execution without what runs below it used."""
+    """Return the view of a run without what runs below it used."""
     services = context.services
     known = known_view(context, row)
     if known is not None:
@@ -133,7 +134,7 @@ async def _own_view(context: Context, row: RunRow) -> ExecutionView:
     stored = await services.store.load(row.run_id)
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
-        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {row.run_id} is gone")
+        raise NotFound("EXECUTION_NOT_FOUND", f"run {row.run_id} was deleted")
     state = services.host.known_state(stored.row)
     view_now = partial(view_of_run, stored.row, workflow, stored.records, services.base_path, state=state)
     if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
@@ -145,19 +146,19 @@ async def _own_view(context: Context, row: RunRow) -> ExecutionView:
 
 
 def known_view(context: Context, row: RunRow) -> ExecutionView | None:
-    """Return the whole view of an execution if it was built before, and the execution has not moved since."""
+    """Return the whole view of a run if it was built before, and the run has not moved since."""
     known: ExecutionView | None = context.services.execution_views.get(_view_key(row))
     return known
 
 
 def keep_view(context: Context, row: RunRow, stored: StoredRun, view: ExecutionView) -> None:
-    """Keep the view of an execution for others, unless it has moved in between or is very large."""
+    """Keep the view of a run for others, unless it has moved in between or is very large."""
     if stored.row.seq == row.seq and len(encode_bytes(view)) <= limits.EXECUTION_VIEW_BYTES_KEPT_MAX:
         context.services.execution_views.put(_view_key(row), view)
 
 
 async def ended_view(context: Context, stored: StoredRun, state: RunState) -> ExecutionView:
-    """Return the whole view of an execution that was waited for, from its short history and its final state."""
+    """Return the whole view of a run that was waited for, from its short history and its final state."""
     services = context.services
     workflow = await services.host.workflow(stored.row.definition_hash)
     if workflow is None:
@@ -201,11 +202,11 @@ _FILTERS = (
     examples=(Example(arguments={"status": ["waiting_input"], "limit": 20}),),
 )
 async def execution_list(context: Context, given: ListExecutions) -> ExecutionPage:
-    """List executions.
+    """List runs.
 
     Newest first unless `order` says otherwise, without inputs and outputs. Filter by status, workflow, starter, label
-    or time to find those that wait for somebody or failed; then look at one with execution.status. An agent is told
-    the `total` of one workflow only.
+    or time to find runs that failed or wait for somebody; then look at one with execution.status. Agents get the
+    `total` of one workflow only.
     """
     name, _, value = (given.label or "").partition("=")
     query = RunQuery(
@@ -236,9 +237,9 @@ async def execution_list(context: Context, given: ListExecutions) -> ExecutionPa
     errors=("INVALID_LIST_CURSOR",),
 )
 async def workflow_executions(context: Context, given: ListWorkflowExecutions) -> ExecutionPage:
-    """List the executions of a workflow.
+    """List the runs of a workflow.
 
-    Newest first, of all its versions; also of a workflow that was deleted.
+    Newest first, of all its versions; works for deleted workflows too.
     """
     query = RunQuery(
         statuses=tuple(given.status),
@@ -290,10 +291,11 @@ def _holds_no_call(query: RunQuery) -> bool:
     examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE"}),),
 )
 async def execution_status(context: Context, given: NamedExecution) -> Reply[ExecutionView]:
-    """Look at an execution.
+    """Get a run.
 
-    Status, input, output or error, state, how each node stands, and everything that it waits for: questions to answer
-    with execution.answer, activities to submit, signals, timers and child executions.
+    Returns status, input, output or error, state, the status of each node, and everything that the run waits for:
+    questions to answer with execution.answer, activities to submit, signals, timers and child runs. To wait for a
+    change, use execution.wait.
     """
     view = await _view_now(context, given.execution_id)
     below = "" if view.usage is None or view.usage.own is None else f"-{view.usage.requests}"
@@ -301,13 +303,13 @@ async def execution_status(context: Context, given: NamedExecution) -> Reply[Exe
 
 
 async def _view_now(context: Context, execution_id: str) -> ExecutionView:
-    """Return the view of an execution that the caller named.
+    """Return the view of a run that the caller named.
 
     While the store does not change, the same view is returned.
     """
     services, place = context.services, (context.tenant, execution_id)
-    mark = services.store.change_mark()
-    seen: tuple[int, ExecutionView] | None = services.execution_views.get(place)
+    mark = services.store.changed(Topic.ANYTHING)
+    seen: tuple[Mark, ExecutionView] | None = services.execution_views.get(place)
     if seen is not None and seen[0] == mark:
         return seen[1]
     row = await visible_run(context, execution_id)
@@ -330,10 +332,11 @@ async def _view_now(context: Context, execution_id: str) -> ExecutionView:
     examples=(Example(arguments={"execution_id": "r_01KA4T8R9B6S3VQ2XHJ7M5N0PE", "after": 12}),),
 )
 async def execution_history(context: Context, given: ReadHistory) -> HistoryPage:
-    """Read the history of an execution.
+    """Read the history of a run.
 
-    Every decision and every event, oldest first, with its sequence number. Fork from one of them with execution.fork.
-    To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`, until it has `ended`.
+    Returns every decision and every event, oldest first, with its sequence number. Pass one of them to execution.fork
+    to start from there. To follow a run, ask again for what comes `after` the last one, with `wait_seconds`, until it
+    has `ended`.
     """
     row, host = await visible_run(context, given.execution_id), context.services.host
     after = given.after if given.cursor is None else _sequence(given.cursor)
@@ -353,7 +356,9 @@ async def execution_history(context: Context, given: ReadHistory) -> HistoryPage
 def _sequence(cursor: str) -> int:
     if not cursor.isascii() or not cursor.isdecimal() or len(cursor) > len(str(2**53)):
         raise Rejected(
-            "INVALID_LIST_CURSOR", "the cursor is not one that this list gave", "begin again without a cursor"
+            "INVALID_LIST_CURSOR",
+            "the cursor does not come from this list",
+            "leave `cursor` out to start from the first page",
         )
     return int(cursor)
 
@@ -369,9 +374,9 @@ def _sequence(cursor: str) -> int:
     reveals="run",
 )
 async def execution_query(context: Context, given: QueryExecution) -> QueryAnswer:
-    """Ask something about an execution.
+    """Query the data of a run.
 
-    Evaluates a jq expression where the execution stands now, or stood when it ended. Changes nothing.
+    Evaluates a jq expression on the run as it is now, or as it was when it ended. Changes nothing.
     """
     row = await visible_run(context, given.execution_id)
     return QueryAnswer(value=await context.run(row.run_id).query(given.expression))

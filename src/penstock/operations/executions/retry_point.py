@@ -34,9 +34,9 @@ def retry_point(records: Sequence[Record]) -> RetryPoint:
     """Return where to fork a failed run; raise `Conflict` if continuing would build on work that was undone."""
     ended = records[-1].body_as(events.ExecutionFailed) if records else None
     if ended is None:
-        raise Conflict("RETRY_NOT_ALLOWED", "only a failed run can be tried again from its failure")
+        raise Conflict("RETRY_NOT_ALLOWED", "only a failed run can be retried from its failure")
     if any(record.body_type is commands.StartCompensation for record in records):
-        message = "what the run had done was undone again; going on would build on it"
+        message = "the run undid its earlier steps, so it cannot continue from the failure"
         raise Conflict(
             "RETRY_NOT_ALLOWED", message, "start a new run, or fork an earlier record with `penstock runs fork`"
         )
@@ -76,7 +76,7 @@ def _inside(scope: events.ScopeFailed, failed: commands.FailNode) -> bool:
 def _cut(records: Sequence[Record], node_id: str, visit: int | None) -> int:
     """Return the last record to keep, of those about one visit.
 
-    Outside of bodies the whole visit is repeated, with all its attempts. Inside a body, that would lose everything that
+    Outside a body, the whole visit is repeated, with all its attempts. Inside a body, that would lose everything that
     has happened beside it since, so only the last attempt is repeated. An attempt with a deadline must be requested
     again.
     """

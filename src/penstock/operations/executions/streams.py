@@ -1,4 +1,4 @@
-"""`execution.stream`: follow an execution until it ends.
+"""`execution.stream`: follow a run until it ends.
 
 Above it: the catalogue; surfaces render and close it. Below it: `runs.streams.reader`.
 """
@@ -37,11 +37,12 @@ _EVENT_ID = re.compile(r"(0|[1-9][0-9]{0,15})(?:\.([1-9][0-9]{0,3}))?")
     examples=(Example(arguments={"execution_id": "order-1042", "events": "status,complete"}),),
 )
 async def execution_stream(context: Context, given: StreamExecution) -> EventStream:
-    """Follow an execution.
+    """Follow a run.
 
-    Events of type status, node, output, error and complete, from the beginning or after a sequence number; `complete`
-    is the last. A reader that was cut off sends the id of the last event it got and misses nothing. Of an agent, `turn`
-    is what its model said, `tool` a call that begins or ends, and `delta` what the model is writing now.
+    Streams events of type status, node, output, error and complete, from the start or after a sequence number;
+    `complete` is the last. A reader that was disconnected sends the id of the last event it got, and misses nothing.
+    For an agent, `turn` is what its model said, `tool` a call that begins or ends, and `delta` what the model is
+    writing now.
     """
     row = await visible_run(context, given.execution_id)
     wanted = _wanted(given.events)
@@ -70,11 +71,13 @@ def _position(given: StreamExecution, row: RunRow) -> tuple[int, int]:
         found = _EVENT_ID.fullmatch(last)
         if found is None:
             message = f"{last[:32]!r} is not the id of an event of this stream"
-            raise Rejected("STREAM_POSITION_INVALID", message, "begin again without it")
+            raise Rejected("STREAM_POSITION_INVALID", message, "leave it out to start from the beginning")
         after, events = int(found[1]), int(found[2] or 0)
     if after > row.seq:
-        message = f"the execution has {row.seq} records; there is nothing after {after}"
-        raise Rejected("STREAM_POSITION_INVALID", message, "begin again without it", {"sequence": row.seq})
+        message = f"the run has {row.seq} records; there is nothing after {after}"
+        raise Rejected(
+            "STREAM_POSITION_INVALID", message, "leave it out to start from the beginning", {"sequence": row.seq}
+        )
     return (after - 1, events) if events else (after, 0)
 
 

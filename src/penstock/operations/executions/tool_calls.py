@@ -1,8 +1,8 @@
 """The internal call that asks whether a node of a run may call an imported tool, where policies decide about it.
 
-The principal is the process, acting for whoever started the run, as with child runs. It decides and calls nothing: the
+The principal is the process, acting for the starter of the run, as with child runs. It decides and calls nothing: the
 executor makes the call if it is permitted. A call of the tool by itself, which is a small run too, was decided when it
-was made. Tools of servers that are not imported are no actions of policies, and are not decided.
+was made. Policies cannot name the tools of servers that are not imported, so nothing decides about those.
 
 Above it: `app`, which asks before it calls a tool. Below it: `runs.start_policies`, `permissions.run_principals`.
 """
@@ -47,7 +47,7 @@ class CallTool(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     tool: str
     arguments: dict[str, Any]
     repeated: bool = False
-    """Whether the same attempt goes on after a question, and was counted when it began."""
+    """Whether the same attempt continues after a question, and was counted when it began."""
 
 
 class ToolPermitted(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,9 +1,9 @@
 """The internal call that puts on record that a task was cancelled at an outside agent, or could not be.
 
 A run that ends while an agent waits for an answer leaves a task behind. The executor cancels it; the history of the run
-takes no more records by then, so the audit trail has it, in the name of whoever the run acts for.
+takes no more records by then, so the audit trail has it, in the name of the principal that the run acts for.
 
-Above it: `app`, which tells of every withdrawal. Below it: the gate.
+Above it: `app`, which reports every withdrawal. Below it: the gate.
 """
 
 from __future__ import annotations
@@ -26,13 +26,13 @@ WITHDRAW = "execution.withdraw"
 
 
 class Withdrawal(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which node of which run, by the id that it is stored under, left a task behind, and what became of that."""
+    """The node of a run, by its stored id, that left a task behind, and how the task ended."""
 
     execution_id: str
     node_id: str
     agent: str
     error: str | None = None
-    """Why the agent was not told."""
+    """Why the agent could not be informed."""
 
 
 class TaskWithdrawn(msgspec.Struct, frozen=True, kw_only=True):
@@ -45,12 +45,12 @@ class TaskWithdrawn(msgspec.Struct, frozen=True, kw_only=True):
 async def execution_withdraw(context: Context, given: Withdrawal) -> TaskWithdrawn:
     """Put on record whether the task of an outside agent was cancelled after its run had ended."""
     if given.error is not None:
-        raise Unavailable("TASK_NOT_WITHDRAWN", given.error, "cancel it at the agent")
+        raise Unavailable("TASK_NOT_WITHDRAWN", given.error, "cancel the task at the agent")
     return TaskWithdrawn(agent=given.agent)
 
 
 def record_withdrawals_through(gate: Gate) -> Withdrawn:
-    """Return who is told of every withdrawal: a call through the gate, which records it."""
+    """Return the receiver of every withdrawal: a call through the gate, which records it."""
 
     async def record(call: ActivityCall, outcome: ActivityOutcome) -> None:
         named = (call.activity.delegate or {}).get("agentId")

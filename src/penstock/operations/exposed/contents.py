@@ -43,7 +43,7 @@ _STARTS = Annotations(open_world=True)
 
 
 def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedResource | None:
-    """Return the resource that a document exposes; None if there is none, or if its address is not valid."""
+    """Return the resource that a document exposes; None if it does not exist, or if its address is not valid."""
     shown, document = settings_of(row.document, "resource"), row.document
     if shown is None:
         return None
@@ -68,7 +68,7 @@ def exposed_resource(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedReso
 
 
 def exposed_prompt(row: DefinitionRow, scopes: tuple[str, ...]) -> ExposedPrompt | None:
-    """Return the prompt that a document exposes; None if there is none."""
+    """Return the prompt that a document exposes; None if it does not exist."""
     shown, document = settings_of(row.document, "prompt"), row.document
     if shown is None:
         return None

@@ -54,6 +54,7 @@ from penstock.operations.runs.tool_schemas import (
 )
 from penstock.operations.stored_queries.capabilities import QUERY_PREFIX, GraphTools, graph_tools
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.ports.topics import Mark, Topic
 
 __all__ = ["WORKFLOW_PREFIX", "ExposedWorkflows"]
 
@@ -111,7 +112,11 @@ class ExposedWorkflows:
             return None
         if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS:
             return known  # asking the file for its mark costs more than looking at the clock
-        return known if known.mark == self._services.store.change_mark() and not self._imports(tenant) else None
+        return known if known.mark == self.mark() and not self._imports(tenant) else None
+
+    def mark(self) -> Mark:
+        """Return what differs once any process has stored anything."""
+        return self._services.store.changed(Topic.ANYTHING)
 
     def _imports(self, tenant: str) -> bool:
         """Whether a tenant imports tools of other servers; those can change without a change in the store."""
@@ -120,7 +125,7 @@ class ExposedWorkflows:
 
     async def _read(self, tenant: str) -> Exposure:
         known, now = self._known.get(tenant), self._services.clock.now_ms()
-        mark = self._services.store.change_mark()
+        mark = self.mark()
         changes = self._changes
         stored = await self._services.store.definitions(tenant=tenant)
         rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)

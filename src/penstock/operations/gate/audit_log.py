@@ -32,6 +32,7 @@ from penstock.operations.gate.context import Principal, Request, Services
 from penstock.operations.gate.idempotency import digest_arguments
 from penstock.operations.gate.refusals import GatheredRefusals
 from penstock.runtime.ports.platform import AuditEntry, AuditOutcome, Seal
+from penstock.runtime.tables.call_records import append_audit
 
 __all__ = ["ANONYMOUS_TENANT", "AuditKey", "AuditLog", "audit_key", "seal_with"]
 
@@ -82,7 +83,7 @@ def _bounded(text: str | None, characters_max: int) -> str | None:
 
 
 class _Salts:
-    """The salts of records, from the randomness of the operating system, which is asked for many at once."""
+    """The salts of records. They come from the operating system, many at once."""
 
     def __init__(self) -> None:
         self._drawn = ""
@@ -255,7 +256,7 @@ class AuditLog:
     async def _append(self, entries: list[AuditEntry]) -> None:
         salted = [entry if entry.salt is not None else replace(entry, salt=self._salts.next()) for entry in entries]
         try:
-            await self._services.platform.append_audit(salted, seal=self.seal)
+            await append_audit(self._services.platform, salted, seal=self.seal)
         except PenstockError as error:
             self._failure = error.code
             raise

@@ -2,8 +2,8 @@
 
 A key that does not exist, has a wrong secret or is malformed gets the same answer in all three cases. Only a caller
 with the right secret learns that a key was revoked or has expired. A key that any process revokes fails on the very
-next request: cached rows are used only while the store reports no change, and every request asks the store for that.
-Secrets are never cached, only digests of them.
+next request: cached rows are used only while no key was changed, and every request asks the store for that. Runs that
+move meanwhile do not matter. The caches hold digests, never secrets.
 
 Above it: `pipeline`. Below it: the platform port, `governance.keys`, `tokens`.
 """
@@ -23,7 +23,10 @@ from penstock.base.lru_cache import LruCache
 from penstock.governance.keys import parse_key, secret_matches
 from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Credentials, Principal
-from penstock.runtime.ports.platform import KeyRow, PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import KeyRow
+from penstock.runtime.ports.topics import Mark, Topic
+from penstock.runtime.tables.api_keys import read_key, touch_keys
 
 if TYPE_CHECKING:
     # Only `app` makes one, if issuers are configured: it needs libraries that take long to import.
@@ -64,7 +67,7 @@ class Authenticator:
     """Resolves credentials, and collects the times at which keys were used until they are written."""
 
     def __init__(
-        self, platform: PlatformStore, clock: Clock, pepper: bytes, tokens: TokenAuthenticator | None = None
+        self, platform: Database, clock: Clock, pepper: bytes, tokens: TokenAuthenticator | None = None
     ) -> None:
         self._platform = platform
         self._tokens = tokens
@@ -77,7 +80,7 @@ class Authenticator:
         """
         self._looked_up: LruCache[str, KeyRow] = LruCache(limits.KEYS_PROVEN_KEPT)
         """By id: keys read since the store last changed. Streams look a key up before each event."""
-        self._mark: int | None = None
+        self._mark: Mark = ()
 
     async def authenticate(self, credentials: Credentials) -> Principal:
         """Return the principal of valid credentials; raise `Denied` (401) if they are not valid."""
@@ -106,7 +109,7 @@ class Authenticator:
             try:
                 await self.flush()
             except Unavailable:  # nobody is kept out because the time of the last use cannot be stored now
-                _LOGGER.exception("when keys were last used could not be stored; it is tried again")
+                _LOGGER.exception("could not store when keys were last used; trying again")
         return found[1]
 
     def recognised(self, credentials: Credentials) -> Principal | None:
@@ -127,9 +130,9 @@ class Authenticator:
         return found[1]
 
     def _forget_outdated(self) -> None:
-        """Drop the cached rows if the store has changed since they were read."""
-        mark = self._platform.change_mark()
-        if mark is None or mark != self._mark:
+        """Drop the cached rows if a key has changed since they were read."""
+        mark = self._platform.changed(Topic.KEYS)
+        if mark != self._mark:
             self._mark = mark
             self._looked_up = LruCache(limits.KEYS_PROVEN_KEPT)
 
@@ -139,11 +142,11 @@ class Authenticator:
         A secret that was proven before is not checked again while the key still has the same hash.
         """
         if proven is not None:
-            key = await self._platform.key(proven[0].key_id)
+            key = await read_key(self._platform, proven[0].key_id)
             if key is not None and key.secret_hash == proven[0].secret_hash:
                 return key
         parsed = parse_key(bearer)
-        key = await self._platform.key(parsed.key_id) if parsed else None
+        key = await read_key(self._platform, parsed.key_id) if parsed else None
         matches = parsed is not None and secret_matches(
             self._pepper, parsed.key_id, parsed.secret, key.secret_hash if key else _NO_HASH
         )
@@ -152,11 +155,17 @@ class Authenticator:
         return key
 
     async def still_valid(self, principal: Principal) -> bool:
-        """Whether a principal that was authenticated earlier may go on. Open streams ask this."""
+        """Whether a principal from an earlier request may continue. Open streams ask this."""
         return principal.proof is None or await self.holds(principal.proof)
 
+    async def holder_of(self, key_id: str) -> Principal | None:
+        """Return the principal that a key stands for; None if the key does not exist or is no longer valid."""
+        key = await read_key(self._platform, key_id)
+        principal = None if key is None else principal_of(key)
+        return principal if principal is not None and await self.still_valid(principal) else None
+
     async def current(self, principal: Principal) -> Principal:
-        """Return a principal that was authenticated earlier with the authority that it has now.
+        """Return a principal from an earlier request with the authority that it has now.
 
         Raise `Denied` if its credential was revoked, or if its key has expired. A call that waited for approval is made
         with this; that its token has expired meanwhile does not matter.
@@ -165,7 +174,7 @@ class Authenticator:
             if principal.token is not None and not await self.may_finish(principal.token):
                 raise Denied("TOKEN_REVOKED", f"the token of {principal.id} was revoked", _HINT)
             return principal
-        key = await self._platform.key(principal.key_id)
+        key = await read_key(self._platform, principal.key_id)
         if key is None or key.tenant != principal.tenant:
             raise Denied("UNAUTHENTICATED", f"there is no key {principal.key_id}", _HINT)
         _check_alive(key, self._clock.now_ms())
@@ -182,7 +191,7 @@ class Authenticator:
                 assert_never(proof)
 
     async def may_finish(self, proof: str | TokenReference) -> bool:
-        """Whether a call that was begun with a key or a token may go on.
+        """Whether a call that began with a key or a token may continue.
 
         A token is often valid for minutes only. A call that was authenticated in time is not cut off when it expires,
         but when it is revoked.
@@ -192,7 +201,7 @@ class Authenticator:
         return not await self.is_token_revoked(proof)
 
     async def is_token_revoked(self, token: TokenReference) -> bool:
-        """Whether a token counts for nothing: it or its subject is revoked, or its issuer is not trusted any more."""
+        """Whether a token is no longer valid: its issuer is not trusted any more, or it or its subject is revoked."""
         return self._tokens is None or await self._tokens.is_revoked(token)
 
     async def _key_holds(self, key_id: str) -> bool:
@@ -200,7 +209,7 @@ class Authenticator:
         looked_up = self._looked_up
         key = looked_up.get(key_id)
         if key is None:
-            key = await self._platform.key(key_id)
+            key = await read_key(self._platform, key_id)
             if key is not None:
                 looked_up.put(key_id, key)
         now = self._clock.now_ms()
@@ -222,7 +231,7 @@ class Authenticator:
         if not used:
             return
         try:
-            await self._platform.touch_keys(used)
+            await touch_keys(self._platform, used)
         except Unavailable:
             self._used_at = used | self._used_at
             raise
@@ -234,6 +243,10 @@ def _is_alive(key: KeyRow, now: int) -> bool:
 
 def _check_alive(key: KeyRow, now: int) -> None:
     if key.revoked_at is not None:
-        raise Denied("KEY_REVOKED", f"the key {key.name} was revoked", "ask the owner for a new one")
+        raise Denied(
+            "KEY_REVOKED", f"the key {key.name} was revoked", "ask an owner for a new key, who runs `key.create`"
+        )
     if key.expires_at is not None and key.expires_at <= now:
-        raise Denied("KEY_EXPIRED", f"the key {key.name} has expired", "ask the owner for a new one")
+        raise Denied(
+            "KEY_EXPIRED", f"the key {key.name} has expired", "ask an owner for a new key, who runs `key.create`"
+        )

@@ -1,4 +1,4 @@
-"""Whether a principal has the scopes of a call, and what it is told if not.
+"""Whether a principal has the scopes of a call, and the refusal if not.
 
 A built-in operation says which scopes it needs. Callers with an access token also learn how to get them, if their
 issuer has words for them.
@@ -51,9 +51,9 @@ def without_scopes(services: Services, principal: Principal) -> Denied:
 
 
 def credential_ended(principal: Principal) -> Denied:
-    """Return the refusal of a principal whose key or token was revoked, or expired, while a call was under way."""
+    """Return the refusal of a principal whose key or token expired, or was revoked, during a call."""
     if principal.token is not None:
-        message = "the token was revoked, or expired, while the call was under way"
+        message = "the token was revoked or expired during the call"
         return Denied("TOKEN_REVOKED", message, "sign in again")
-    message = "the key was revoked, or expired, while the call was under way"
-    return Denied("KEY_REVOKED", message, "ask the owner for a new one")
+    message = "the key was revoked or expired during the call"
+    return Denied("KEY_REVOKED", message, "ask an owner for a new key, who runs `key.create`")

@@ -42,11 +42,12 @@ from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.operations.telemetry.metrics import Telemetry
 from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.backups import BackupFolder
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
-from penstock.runtime.ports.platform import CallRecord, PlatformStore
+from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
@@ -109,7 +110,7 @@ class NodeVisit(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     node_id: str
     visit: int
     depth: int = 1
-    """How many runs called each other to get to what it calls."""
+    """The depth of nested runs at this call."""
     by_model: bool = False
     """Whether a model chose the call, or began the run."""
     approved: dict[str, Any] | None = None
@@ -133,7 +134,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     remote: str | None = None
     origin: Origin | None = None
     patience_seconds: float | None = None
-    """How long the call may wait for an execution, if the surface decides that and not an argument."""
+    """How long the call may wait for a run, if the surface decides that and not an argument."""
     observe: Callable[[JsonObject], Awaitable[None]] | None = None
     """Called with progress while the call waits."""
     reads_along: bool = False
@@ -141,7 +142,7 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
     streams: bool = False
     """Whether the caller wants events instead of one answer, from an operation that has both."""
     client_kinds: tuple[str, ...] = ()
-    """What an execution that the call starts may ask the client for: sampling, roots."""
+    """What a run that the call starts may ask the client for: sampling, roots."""
     after_leaving: Callable[[Reply[Any] | EventStream | PenstockError], None] | None = None
     """Called with the outcome if the caller was cancelled before it could get it."""
     intent: WriteIntent | None = None
@@ -175,12 +176,12 @@ class Request(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def by_owner(self) -> bool:
-        """Whether whoever owns the file makes the call, without a model or a workflow in between."""
+        """Whether the owner of the file makes the call, without a model or a workflow in between."""
         return self.principal.kind == "local" and not self.by_model and self.surface != "run"
 
     @property
     def is_free(self) -> bool:
-        """Whether the call counts against no rate: the start of a process and commands on its file are no callers."""
+        """Whether no rate applies: the process starts, or its owner runs a command on the file."""
         return self.by_owner and self.surface in ("cli", "system")
 
     @property
@@ -297,7 +298,7 @@ class Services:
     """What operations work with. `app` makes it once; it is complete from then on and never changes."""
 
     store: RunStore
-    platform: PlatformStore
+    platform: Database
     host: RunHost
     scheduler: Scheduler
     clock: Clock
@@ -329,18 +330,18 @@ class Services:
     """Whether an authenticated principal may go on. Open streams ask this repeatedly."""
     open_streams: OpenStreams = field(default_factory=OpenStreams)
     execution_views: LruCache[Hashable, Any] = field(default_factory=lambda: LruCache(limits.EXECUTION_VIEWS_KEPT))
-    """Views of executions, by everything that they depend on, so that polling an idle run reads little."""
+    """Views of runs, by everything that they depend on, so that polling an idle run reads little."""
     start_needs: LruCache[str, StartNeeds] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
     """What starting a version of a workflow needs, by the hash of the version."""
     reached: LruCache[str, tuple[Reached, ...]] = field(default_factory=lambda: LruCache(limits.START_NEEDS_KEPT))
-    """What a version of a workflow names outside of itself, by the hash of the version."""
+    """What else a version of a workflow refers to, by the hash of the version."""
     webhooks: WebhookChoices = field(default_factory=WebhookChoices)
     hook_evaluator: Evaluator | None = None
     """Evaluates expressions and schemas of webhooks, so that payloads from strangers do not block other work."""
     view_threads: FairThreadPool = field(
         default_factory=lambda: FairThreadPool("penstock-views", places=1, per_holder=1)
     )
-    """Threads that build the views of executions with a long history."""
+    """Threads that build the views of runs with a long history."""
     hook_threads: FairThreadPool = field(default_factory=lambda: FairThreadPool.for_workers("penstock-hooks"))
     documents: DocumentChecks = field(default_factory=DocumentChecks)
     """Checks the documents that callers send."""
@@ -373,7 +374,7 @@ class Services:
     base_path: str = "/api/v0"
     """The prefix of the REST routes, for the addresses in answers."""
     protected: ProtectedResource | None = None
-    """What clients are told about signing in; None if no issuer of tokens is configured."""
+    """What clients learn about signing in; None if no issuer of tokens is configured."""
     is_token_revoked: Callable[[TokenReference], Awaitable[bool]] = field(default=_no_token)
     """Whether a token, or its subject, may act no more. What they made or started acts for them until then."""
 
@@ -396,7 +397,7 @@ class Holds(Protocol):
     async def hold_for(
         self, context: Context, governance: Governance, asked: tuple[Approval, ...] = (), *, changes: bool
     ) -> Hold | None:
-        """Return why a call waits, given what it needs and whose approval is asked for; None if it does not."""
+        """Return why a call waits, given what it needs and who is to approve it; None if it does not wait."""
 
     async def hold_of(self, context: Context, facts: CallFacts, asked: tuple[Approval, ...] = ()) -> Hold | None:
         """Return why it waits; None if it is done now."""
@@ -412,13 +413,13 @@ class Context(msgspec.Struct, frozen=True, kw_only=True):
     call: CallRecord = msgspec.field(default_factory=CallRecord)
     """What the call stores. Handlers pass it to the store together with their change; see `idempotency.answered`."""
     policy: PolicyOutcome | None = None
-    """What policies decided about the call; None if there are none."""
+    """What policies decided about the call; or None."""
     caller: Caller = msgspec.field(default_factory=Caller)
     """The caller, who may disconnect before the answer."""
     given: Any = None
     """The input of the handler."""
     policy_version: str | None = None
-    """The version of the policies that decided about the call; None if there are none."""
+    """The version of the policies that decided about the call; or None."""
     holds: Holds | None = None
     """Decides what waits for approval; None where nothing does."""
     rehearses: bool = False

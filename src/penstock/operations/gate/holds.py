@@ -3,9 +3,9 @@
 `settle` says whether a call waits: by the preset, by what its operation or document says, and by what a policy asks
 for. A handler that finds out later that it would start something that has to wait raises `HoldRequired` before it has
 changed anything, and the whole call waits. A call that waits becomes a run (`Holder`); this module only says what
-exactly is to be approved. When the run makes the call, it comes through the gate again with the approval as proof, and
-`settle` checks directly before the effect that it is the call that was approved: the same principal, arguments, schema,
-state and policies, before the approval expires.
+exactly is to be approved. When the run makes the call, it comes through the gate again with the approval as proof.
+Directly before the effect, `settle` checks that it is the call that was approved: the same principal, arguments,
+schema, state and policies, before the approval expires.
 
 Above it: `pipeline`, what starts runs. Below it: `governance.holds` decides, `governance.approvals` digests. How a held
 call is stored, shown and made is not decided here.
@@ -99,7 +99,7 @@ class Holder(Protocol):
     """Stores a held call as a run, and answers its caller."""
 
     async def hold(self, context: Context, pending: PendingCall) -> Reply[Any]:
-        """Start the run that asks for approval, with the record of the call; return what the caller is told."""
+        """Start the run that asks for approval, with the record of the call; return the answer for the caller."""
 
 
 PreflightMatch: TypeAlias = Literal["none", "mismatch", "matches"]
@@ -149,7 +149,7 @@ class HoldStage:
         return not self._may_wait(request, capability.governance)
 
     async def settle(self, context: Context, decided: Decided | None) -> Reply[Any] | None:
-        """Hold a call that has to wait, and return what its caller is told; None if it is made now.
+        """Hold a call that has to wait, and return the answer for its caller; None if it is made now.
 
         Most calls are settled by a look at the preset and at who calls. An approved call is checked once more.
         """
@@ -177,7 +177,7 @@ class HoldStage:
         """Refuse a call that is not what its caller says that it is: by its preflight, or by the state looked at."""
         capability = context.capability
         if intent.only_look and not capability.governance.holdable:
-            message = f"{capability.name} is made at once, and cannot be looked at first"
+            message = f"{capability.name} decides held calls, so it has no preflight"
             raise Rejected("PREFLIGHT_UNSUPPORTED", message, "call it")
         if intent.state_witness_hash is not None:
             await _check_witness(context, intent.state_witness_hash)
@@ -186,13 +186,15 @@ class HoldStage:
         match = await self._preflight_match(context)
         if match == "mismatch" and not (context.request.by_agent and self._preset_for(context.request) == "strict"):
             # Under `strict` such a call of an agent is held, with this code as the reason.
-            message = "the call, or what it would change, is not what the preflight showed; the preflight is used up"
-            raise Rejected("PREFLIGHT_MISMATCH", message, "look again with preflight.run")
+            message = (
+                "the call, or what it would change, differs from what the preflight showed; the preflight is used up"
+            )
+            raise Rejected("PREFLIGHT_MISMATCH", message, "run a new preflight with preflight.run")
 
     async def _preflight_match(self, context: Context) -> PreflightMatch:
         """Use up the preflight that a call names, once, and return whether it is of exactly this call."""
         if self.desk is None:
-            raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+            raise Unavailable("NOT_CONFIGURED", "this process cannot run preflights")
         if _PREFLIGHT not in context.found_out:
             context.found_out[_PREFLIGHT] = await self.desk.used_preflight(context)
         match: PreflightMatch = context.found_out[_PREFLIGHT]
@@ -245,7 +247,7 @@ class HoldStage:
 
     async def _preview(self, context: Context, hold: Hold | None) -> Reply[Any]:
         if self.desk is None:
-            raise Unavailable("NOT_CONFIGURED", "nothing here shows calls before they are made")
+            raise Unavailable("NOT_CONFIGURED", "this process cannot run preflights")
         await rehearse(context)
         return await self.desk.preview(context, hold)
 
@@ -290,10 +292,10 @@ class HoldStage:
         )
 
     async def hold(self, context: Context, wanted: HoldRequired) -> Reply[Any]:
-        """Hold a call, and return what its caller is told. What would be refused anyway is refused now."""
+        """Hold a call, and return the answer for its caller. What would be refused anyway is refused now."""
         if self.holder is None:
-            message = f"{context.capability.name} waits for approval, and nothing here keeps calls that wait"
-            raise Unavailable("NOT_CONFIGURED", message, "call it on the server (`penstock serve`)")
+            message = f"{context.capability.name} needs approval, and this process cannot hold calls"
+            raise Unavailable("NOT_CONFIGURED", message, "send the call to a server (`penstock serve`)")
         await rehearse(context)
         binding = await binding_of(context, context.now_ms() + self._choices.draft_ms)
         pending = PendingCall(
@@ -317,7 +319,7 @@ class HoldStage:
 
 
 def runs_as_sent(request: Request, governance: Governance, rules: AuthorshipRules) -> bool:
-    """Whether a call only runs a definition that it sends along, for a client of MCP whose own key is no agent's.
+    """Whether a call only runs a definition that it sends along, for an MCP client whose key does not mark an agent.
 
     Such a run is decided as the call of an agent. What would take effect later, by a trigger or as a tool, is proposed.
     """
@@ -335,8 +337,8 @@ def runs_as_sent(request: Request, governance: Governance, rules: AuthorshipRule
 def refuse_intent(capability: Capability, intent: WriteIntent) -> None:
     """Refuse to read something by a preflight, or only in some state: that would be said and not heeded."""
     if intent.preflight_id is not None:
-        message = f"{capability.name} changes nothing, and has no preflight"
-        raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it without")
+        message = f"{capability.name} changes nothing, so it has no preflight"
+        raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it without `preflight`")
     if intent.state_witness_hash is not None:
         raise _no_witness(capability)
 
@@ -391,12 +393,16 @@ async def _check_witness(context: Context, expected: str) -> None:
     if state is None:
         raise _no_witness(context.capability)
     if not compare_digest(value_digest(state).encode(), expected.encode()):
-        raise Conflict("WITNESS_MISMATCH", "the state has changed since it was looked at", "look again")
+        raise Conflict(
+            "WITNESS_MISMATCH",
+            "the state has changed since you looked at it",
+            "read the state again, and send its new hash",
+        )
 
 
 def _no_witness(capability: Capability) -> Conflict:
-    message = f"{capability.name} depends on no state that a hash could stand for"
-    return Conflict("WITNESS_UNSUPPORTED", message, "leave the hash out")
+    message = f"{capability.name} has no state that a hash could represent"
+    return Conflict("WITNESS_UNSUPPORTED", message, "leave the witness hash out")
 
 
 async def binding_of(context: Context, expires_at: int) -> CallBinding:

@@ -32,6 +32,7 @@ from penstock.engine.outcomes import Accepted
 from penstock.operations.catalogue.capability import Capability, EventStream, Reply
 from penstock.operations.gate.context import Context, Principal, Request, Services
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
+from penstock.runtime.tables.call_records import find_call, record_call, release_call
 
 __all__ = [
     "DecidedAnswer",
@@ -178,7 +179,7 @@ class IdempotentCalls:
         return found
 
     async def knows(self, services: Services, capability: Capability, request: Request) -> bool:
-        """Whether a call repeats one with the same key and arguments that has its answer, is under way or lost it.
+        """Whether a call repeats one with the same key and arguments that has an answer, lost it, or still runs.
 
         If another process has that call, this waits for its answer, or until the repetition can take over.
         """
@@ -190,7 +191,7 @@ class IdempotentCalls:
             under_way = self._find_under_way(claim)
             if under_way is not None:
                 return under_way.digest == claim.digest
-            known = await services.platform.stored_call(claim)
+            known = await find_call(services.platform, claim)
             if known is None or not _is_of(known.digest, claim, request.arguments):
                 return False
             if not _is_alive(known, claim) or asyncio.get_running_loop().time() > deadline:
@@ -218,7 +219,7 @@ class IdempotentCalls:
         *,
         waited: bool,
     ) -> IdempotencyClaim | Reply[Any] | None:
-        """Return the claim or the stored answer; None if another process has the call under way.
+        """Return the claim or the stored answer; None if another process is making the call.
 
         A call that has `waited` also waits for one of this process, which took over before it.
         """
@@ -244,7 +245,7 @@ class IdempotentCalls:
     async def _read_stored(
         self, services: Services, capability: Capability, claim: IdempotencyClaim, request: Request
     ) -> IdempotencyClaim | Reply[Any] | None:
-        known = await services.platform.stored_call(claim)
+        known = await find_call(services.platform, claim)
         match known:
             case None:
                 return claim
@@ -294,7 +295,7 @@ class IdempotentCalls:
         if call.stored and (call.claim is None or call.answered):
             return
         was_stored = call.stored
-        outcome = await services.platform.record_call(call)
+        outcome = await record_call(services.platform, call)
         if not isinstance(outcome, Claimed) and not was_stored:
             raise _in_flight()  # another process was faster, and this one changed nothing
 
@@ -303,7 +304,7 @@ class IdempotentCalls:
         services, call = context.services, context.call
         if call.claim is None or call.stored or not isinstance(error, Conflict) or error.code == _IN_FLIGHT:
             return None
-        known = await services.platform.stored_call(call.claim)
+        known = await find_call(services.platform, call.claim)
         if not isinstance(known, Finished) or not _is_of(known.digest, call.claim, context.request.arguments):
             return None
         return _repeated(services, context.capability, known.answer)
@@ -311,7 +312,7 @@ class IdempotentCalls:
     async def release(self, services: Services, call: CallRecord) -> None:
         """Release a key that a call claimed before it was refused, so that it can be used again."""
         if call.claim is not None and call.stored and not call.answered:
-            await services.platform.release_call(call.claim)
+            await release_call(services.platform, call.claim)
 
 
 def _identity_of(request: Request, capability: Capability) -> JsonObject:
@@ -380,8 +381,8 @@ def _reused() -> Rejected:
 
 
 def _in_flight() -> Conflict:
-    message = "a call with this idempotency key is under way"
-    return Conflict(_IN_FLIGHT, message, "ask again in a second", {"retry_after_seconds": 1})
+    message = "a call with this idempotency key is still running"
+    return Conflict(_IN_FLIGHT, message, "send the same call again in a second", {"retry_after_seconds": 1})
 
 
 def _repeated(services: Services, capability: Capability, answer: JsonObject) -> Reply[Any]:

@@ -1,6 +1,6 @@
 """Calls that the process itself makes. They pass the gate like all others.
 
-The clock starts executions on behalf of the owner of a schedule. Retention, the loading of files and the settings
+The clock starts runs on behalf of the owner of a schedule. Retention, the loading of files and the settings
 change things without a request at that moment. Each of them is a principal with exactly the scopes that it needs. None
 has a credential, so no outside caller can act as one of them.
 

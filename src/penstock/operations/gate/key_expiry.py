@@ -19,12 +19,14 @@ from penstock.base.errors import PenstockError
 from penstock.operations.gate.authentication import Authenticator
 from penstock.operations.gate.context import Services
 from penstock.operations.gate.open_streams import Proof
+from penstock.runtime.ports.topics import Mark, Topic
 
 __all__ = ["KeyMonitor"]
 
 _LOGGER = logging.getLogger("penstock.gate")
 # How often keys are checked although nothing was stored: they may have expired.
 _LOOK_ANYWAY_SECONDS = 1.0
+_CREDENTIALS = (Topic.KEYS, Topic.TOKENS, Topic.SESSIONS)
 
 
 class KeyMonitor:
@@ -37,7 +39,7 @@ class KeyMonitor:
         """By key or token: how to end each call in flight."""
         self._ended: frozenset[Proof] = frozenset()
         """Keys and tokens that are no longer valid and whose streams have been woken."""
-        self._mark: int | None = None
+        self._mark: Mark = ()
         self._checked_at = 0.0
         self._check_requested = True
         self._wake: asyncio.Event | None = None
@@ -78,8 +80,8 @@ class KeyMonitor:
                 _LOGGER.warning("cannot check keys at the moment: %s", error.code)
 
     async def _check(self) -> None:
-        now, mark = asyncio.get_running_loop().time(), self._services.platform.change_mark()
-        unchanged = mark is not None and mark == self._mark and not self._check_requested
+        now, mark = asyncio.get_running_loop().time(), self._services.platform.changed(*_CREDENTIALS)
+        unchanged = mark == self._mark and not self._check_requested
         if unchanged and now - self._checked_at < _LOOK_ANYWAY_SECONDS:
             return
         self._mark, self._checked_at, self._check_requested = mark, now, False

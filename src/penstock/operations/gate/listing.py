@@ -17,7 +17,7 @@ from penstock.operations.gate.policy_stage import Standpoint
 __all__ = ["ANYWHERE", "Listing", "allowed_names"]
 
 ANYWHERE = Standpoint(surface="system")
-"""Where somebody looks from who is no caller of a surface."""
+"""The standpoint of a reader that does not call through a surface."""
 
 
 class Listing:
@@ -53,7 +53,7 @@ class Listing:
         return await allowed_names(self._services, principal, capabilities, standpoint, revisions)
 
     async def key(self, principal: Principal, standpoint: Standpoint) -> Hashable:
-        """Return what policies make a list depend on, besides scopes and what there is to list; None for nothing."""
+        """Return what policies make a list depend on, besides scopes and the items themselves; None for nothing."""
         stage = self._services.policies
         policies = None if stage is None else await stage.of(principal.tenant)
         return None if stage is None else stage.list_key(policies, principal, standpoint)

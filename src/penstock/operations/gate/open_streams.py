@@ -46,7 +46,7 @@ class OpenStreams:
         held = self._held.get(principal.id, 0)
         if held >= of_one:
             message = f"{of_one} streams are open with one key"
-            raise LimitExceeded("STREAMS_LIMITED", message, "close some of them first", {"limit": of_one})
+            raise LimitExceeded("STREAMS_LIMITED", message, "close a stream first", {"limit": of_one})
         if self.count >= at_most:
             message = f"{at_most} streams are open on this server"
             raise LimitExceeded("STREAMS_LIMITED", message, "try again later", {"retry_after_seconds": 5})

@@ -40,13 +40,13 @@ Outcome: TypeAlias = AnsweredCall | RefusedCall
 
 
 def tell_who_left(request: Request, outcome: Outcome) -> None:
-    """Tell a caller who hung up what became of the call, if they asked for that."""
+    """Report the outcome of a call to a caller who hung up, if they asked for that."""
     if request.after_leaving is not None:
         request.after_leaving(outcome.reply if isinstance(outcome, AnsweredCall) else outcome.error)
 
 
 def was_made(outcome: Outcome, call: CallRecord) -> bool:
-    """Whether a call counts for policies. One that failed unexpectedly does: nobody knows what became of it."""
+    """Whether a call counts for policies. One that failed unexpectedly does: it may have had its effect."""
     if isinstance(outcome, RefusedCall):
         return call.stored or outcome.failed
     return not outcome.replayed and call.noted.get("outcome") != "held"

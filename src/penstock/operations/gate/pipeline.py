@@ -182,9 +182,9 @@ class Gate:
     def call(self, request: Request) -> Coroutine[Any, Any, Outcome]:
         """Take a call of a known principal to an audited outcome. Raises nothing but cancellation.
 
-        A call that may change something continues when its caller is cancelled, so that the consequences of its change
-        (the answer for its idempotency key, its audit record) are not lost. It only stops waiting. The same holds for a
-        caller whose key is revoked in the meantime; that caller is refused at once.
+        If the caller is cancelled, it stops waiting, but a call that may change something continues: the answer for its
+        idempotency key and its audit record must not be lost. The same holds for a caller whose key is revoked in the
+        meantime; that caller is refused at once.
         """
         known = self.catalogue.get(request.operation)
         if known is None or known.stands_for is None:
@@ -284,7 +284,7 @@ class Gate:
         return outcome
 
     def _may_hide(self, request: Request) -> bool:
-        """Whether policies may hide parts of an answer; there are none nearly everywhere."""
+        """Whether policies may hide parts of an answer; nearly no server has such policies."""
         return self.answers is not None and self.answers.may_hide(request)
 
     async def _shown(self, request: Request, outcome: Outcome) -> Outcome:
@@ -332,7 +332,7 @@ class Gate:
         return error
 
     def _is_decided_about(self, request: Request) -> bool:
-        """Whether policies may decide about a call, or it was approved; False if it is known that there are none."""
+        """Whether policies may decide about a call, or it was approved; False if it is known that no policies exist."""
         stage = self.services.policies
         return request.approval is not None or (stage is not None and not stage.has_none(request.principal.tenant))
 

@@ -40,7 +40,7 @@ async def decide_call(
 ) -> Decided | None:
     """Decide about a call, and note the decision for its audit record; None if there are no policies.
 
-    The repetition of a call that has its answer, or is under way, is not counted, and no limit refuses it.
+    The repetition of a call that has its answer, or still runs, is not counted, and no limit refuses it.
     """
     stage = services.policies
     if stage is None or request.from_inside:
@@ -99,14 +99,14 @@ def policy_refusal(what: str, principal: Principal, decided: Decided) -> Denied 
             details: JsonObject = {"approvers": list(outcome.approvers), "quorum": outcome.quorum}
             if scope_allows(principal.scopes, READ_POLICIES):
                 details["policies"] = list(outcome.policy_ids)
-            return Denied("APPROVAL_REQUIRED", message, "ask one of them to do it", details)
+            return Denied("APPROVAL_REQUIRED", message, "ask one of them to make the call", details)
         case _:
             assert_never(outcome)
 
 
 def _denied(what: str, principal: Principal, names: tuple[str, ...], reasons: tuple[str, ...]) -> Denied:
     message = f"a policy does not permit {what}"
-    hint = "ask whoever keeps the policies of this server; a key with more scopes would not help"
+    hint = "ask an owner of this server which policy decided; a key with more scopes would not help"
     if not scope_allows(principal.scopes, READ_POLICIES):
         return Denied("POLICY_DENIED", message, hint)
     why = "; ".join(reasons)

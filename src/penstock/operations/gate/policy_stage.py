@@ -1,12 +1,11 @@
 """The gate's stage for policies: decides about calls with their real arguments, and about what is listed.
 
 The server's policies come from files (`replace_server_set`, `replace_graph_set`), those of tenants from the platform
-store. A tenant's are
-read again when this process changes them, and a moment after another process did. Where nothing is configured, `of`
+store. The stage reads a tenant's policies again after any process changed some. Where nothing is configured, `of`
 returns None and the stage costs a look into a dictionary.
 
-Calls that the process itself makes are not decided here. A start by a schedule is decided for the maker of the
-schedule, where all starts are (`permissions.starting`).
+The stage does not decide calls that the process itself makes. `permissions.starting` decides the start of a schedule
+for the maker of the schedule.
 
 Above it: `pipeline`, the operations on policies. Below it: `governance.policy`, the platform port.
 """
@@ -40,8 +39,10 @@ from penstock.governance.policy.source import ParsedText, Policy, parse_policies
 from penstock.governance.principals import Principal
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.policies.history import CountedCall, PolicyHistory
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.ports.usage import CallUses
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = [
     "POLICY_KIND",
@@ -57,7 +58,7 @@ __all__ = [
 _LOGGER = logging.getLogger("penstock.policy")
 POLICY_KIND = "policy"
 """The kind under which the platform store keeps the policies of tenants."""
-DerivedPolicies: TypeAlias = Callable[[PlatformStore, str], Awaitable[tuple[Policy, ...]]]
+DerivedPolicies: TypeAlias = Callable[[Database, str], Awaitable[tuple[Policy, ...]]]
 """Makes policies of a tenant from other things that it has stored."""
 _NO_GRAPHS: dict[str, tuple[Policy, ...]] = {}
 _ENTITIES_KEPT = 1_024
@@ -88,7 +89,7 @@ class Standpoint:
 
 
 class Counting(NamedTuple):
-    """How a call is counted for policies; see `CountedCall`."""
+    """How policies count a call; see `CountedCall`."""
 
     uses: CallUses | None = None
     run: str = ""
@@ -126,7 +127,8 @@ class Decided:
 @dataclass(frozen=True, slots=True)
 class _TenantPolicies:
     policies: PolicySet | None
-    read_at: int
+    mark: Mark
+    """What the store said of changes before the policies were read."""
     made_from: Hashable
     """The texts that the set was made of; it is made again only if they change."""
 
@@ -134,7 +136,7 @@ class _TenantPolicies:
 class PolicyStage:
     """The policies of a server and of its tenants."""
 
-    def __init__(self, platform: PlatformStore, clock: Clock, derived: DerivedPolicies | None = None) -> None:
+    def __init__(self, platform: Database, clock: Clock, derived: DerivedPolicies | None = None) -> None:
         self._platform = platform
         self._derived = derived
         self._clock = clock
@@ -177,26 +179,22 @@ class PolicyStage:
     def at_hand(self, tenant: str) -> tuple[PolicySet | None] | None:
         """Return the policies for a tenant in a tuple, if they are known without reading anything; None if not."""
         known = self._known.get(tenant)
-        if known is None or not 0 <= self._clock.now_ms() - known.read_at < limits.POLICY_REREAD_MS:
-            return None
-        return (known.policies,)
+        return (known.policies,) if known is not None and known.mark == self._mark() else None
 
     def has_none(self, tenant: str) -> bool:
-        """Whether it is known without reading anything that there are no policies for a tenant."""
-        known = self._known.get(tenant)
-        return (
-            known is not None
-            and known.policies is None
-            and 0 <= self._clock.now_ms() - known.read_at < limits.POLICY_REREAD_MS
-        )
+        """Whether the stage knows, without reading anything, that a tenant has no policies."""
+        return self.at_hand(tenant) == (None,)
+
+    def _mark(self) -> Mark:
+        return self._platform.changed(Topic.POLICIES)
 
     async def of(self, tenant: str) -> PolicySet | None:
-        """Return the policies that hold for a tenant; None if there are none, so that scopes alone decide."""
+        """Return the policies that hold for a tenant; None without policies, so that scopes alone decide."""
         known = self.at_hand(tenant)
         return known[0] if known is not None else await self._read(tenant)
 
     async def _read(self, tenant: str) -> PolicySet | None:
-        before, now, changes = self._known.get(tenant), self._clock.now_ms(), self._changes
+        before, mark, changes = self._known.get(tenant), self._mark(), self._changes
         own = await self.stored(tenant)
         if self._derived is not None:
             own += await self._derived(self._platform, tenant)
@@ -212,14 +210,14 @@ class PolicyStage:
             policies = PolicySet(server, own) if server or own else None
         if changes != self._changes:  # something was changed meanwhile, so this may be outdated already
             return policies
-        self._known[tenant] = _TenantPolicies(policies, now, made_from)
+        self._known[tenant] = _TenantPolicies(policies, mark, made_from)
         while len(self._known) > limits.EXPOSED_TENANTS_KEPT:
             del self._known[next(iter(self._known))]
         return policies
 
     async def stored(self, tenant: str) -> tuple[Policy, ...]:
         """Return the policies that a tenant has stored. A document that cannot be read forbids everything."""
-        page = await self._platform.resources(tenant, POLICY_KIND, limit=limits.POLICY_DOCUMENTS_PER_TENANT_MAX)
+        page = await list_resources(self._platform, tenant, POLICY_KIND, limit=limits.POLICY_DOCUMENTS_PER_TENANT_MAX)
         found: list[Policy] = []
         for row in page.rows:
             text = row.body.get("text")
@@ -338,7 +336,7 @@ class PolicyStage:
         return context_text(policies.list_reads, replace(seen, now_ms=minute), None, None)
 
     def list_key(self, policies: PolicySet | None, principal: Principal, standpoint: Standpoint) -> Hashable:
-        """Return what a list depends on besides scopes and what there is to list."""
+        """Return what a list depends on, besides scopes and the items themselves."""
         if policies is None:
             return None
         return (policies.version, self.entity(principal).key, self.list_context(policies, principal, standpoint))

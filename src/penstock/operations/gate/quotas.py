@@ -1,8 +1,8 @@
 """Quotas: what a tenant and a key may use at most, as the settings say and as operators changed it for some.
 
 The quotas of a start are given to the store, which counts it in the transaction that stores the run, or refuses it: so
-any number of processes keep them exactly. What a quota says is read again after a second, and at once after a change by
-this process. Stored bytes are measured now and then, because measuring reads much; they are compared before a start.
+any number of processes keep them exactly. A quota that any process changes holds for the next start. Stored bytes are
+measured now and then, because measuring reads much; they are compared before a start.
 
 Above it: `permissions.admission`, `operations.quotas`. Below it: the platform port.
 """
@@ -19,8 +19,12 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.governance.principals import Principal
 from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits, quota_exceeded
-from penstock.runtime.ports.platform import PlatformStore, ResourceRow
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.ports.usage import StartQuota, SubjectQuota
+from penstock.runtime.tables.resources import list_all_resources
+from penstock.runtime.tables.usage import measure_storage_bytes
 
 __all__ = ["QUOTA_KIND", "TENANT_QUOTA", "QuotaChoices", "Quotas", "merged", "quota_accounts", "subject_named"]
 
@@ -64,22 +68,18 @@ def merged(default: QuotaLimits, changed: Mapping[str, object]) -> QuotaLimits:
 class Quotas:
     """Knows the quotas of tenants and keys."""
 
-    def __init__(self, platform: PlatformStore, clock: Clock, chosen: QuotaChoices) -> None:
+    def __init__(self, platform: Database, clock: Clock, chosen: QuotaChoices) -> None:
         self._platform = platform
         self._clock = clock
         self._chosen = chosen
         self._changed: dict[tuple[str, str], Mapping[str, object]] = {}
-        self._read_at: int | None = None
+        self._mark: Mark = ()
         self._stored: dict[str, tuple[int, int]] = {}
         """By tenant: the bytes that it stores, and when they were measured."""
         self._is_bounded = any(
             item.bounds_starts or item.storage_bytes is not None for item in (chosen.tenant, chosen.key)
         )
         """Whether the settings bound anything. By default they do not."""
-
-    def outdated(self) -> None:
-        """Read what a quota says before the next start: it was changed."""
-        self._read_at = None
 
     async def limits_of(self, tenant: str, subject: str) -> QuotaLimits:
         """Return the quotas of a tenant or of one of its principals."""
@@ -96,10 +96,9 @@ class Quotas:
         return (tenant, subject) in self._changed
 
     async def of_start(self, principal: Principal) -> StartQuota | None:
-        """Return the quotas of a start by a principal, None if there are none; raise if the tenant stores too much."""
+        """Return the quotas of a start by a principal, or None; raise if the tenant stores too much."""
         now, tenant = self._clock.now_ms(), principal.tenant
-        if not self._is_current(now):
-            await self._read()
+        await self._read()
         if not self._is_bounded and not self._changed:
             return None
         of_tenant = await self.limits_of(tenant, TENANT_SUBJECT)
@@ -124,20 +123,17 @@ class Quotas:
         if known is None or now - known[1] >= limits.STORAGE_MEASURE_MS:
             # The time first: others who ask meanwhile get the previous figure instead of measuring too.
             self._stored[tenant] = (0 if known is None else known[0], now)
-            self._stored[tenant] = (await self._platform.storage_bytes(tenant), now)
+            self._stored[tenant] = (await measure_storage_bytes(self._platform, tenant), now)
         return self._stored[tenant][0]
 
-    def _is_current(self, now: int) -> bool:
-        """Whether what was changed was read lately."""
-        return self._read_at is not None and 0 <= now - self._read_at < limits.QUOTAS_REREAD_MS
-
     async def _read(self) -> None:
-        now = self._clock.now_ms()
-        if self._is_current(now):
+        """Read the changed quotas if one was changed since."""
+        mark = self._platform.changed(Topic.QUOTAS)
+        if mark == self._mark:
             return
-        rows = await self._platform.all_resources(QUOTA_KIND)
+        rows = await list_all_resources(self._platform, QUOTA_KIND)
         self._changed = {(row.tenant, subject_named(row.resource_id)): _read_quota(row) for row in rows}
-        self._read_at = now
+        self._mark = mark
 
 
 def _read_quota(row: ResourceRow) -> Mapping[str, object]:

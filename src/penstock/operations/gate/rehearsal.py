@@ -1,20 +1,21 @@
-"""Rehearsing a call: its handler runs up to its first effect, and nothing is changed.
+"""Rehearsing a call: its handler runs up to its first effect and changes nothing.
 
-Everything that a handler can refuse is refused before a person is asked: what does not exist, belongs to the settings,
-is quarantined, in another state, not permitted or not valid. The handler works with stores that can only be read. A
-change with a condition (an etag, a hash, an input of a run) is decided as the store or the engine would, and refused if
-that refuses it. The first change that would be made ends the rehearsal. So an operation needs no second copy of its
-checks, and a new one is covered from the beginning.
+The rehearsal makes every refusal of the handler before a person has to decide: what does not exist, belongs to the
+settings, is quarantined, in another state, not permitted or not valid. The handler works with read-only stores. For a
+change with a condition (an etag, a hash, an input of a run), the rehearsal decides as the store or the engine would.
+The first change ends the rehearsal. So an operation needs no second copy of its checks, and every new operation has
+them from the beginning.
 
 Above it: `holds`, before a call waits or is shown. Below it: the ports, the engine's decisions. What depends on others
-(a server that answers, a model) is not known before the call is made.
+(a server that answers, a model) is not known before the real call.
 """
 
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import suppress
 from dataclasses import replace
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 import msgspec
 
@@ -25,17 +26,21 @@ from penstock.engine.state import RunState
 from penstock.governance.holds import Approval, CallFacts
 from penstock.governance.quotas import check_quota
 from penstock.operations.gate.context import Context, Request, Services, WriteIntent
+from penstock.runtime.ports.database import is_change
 from penstock.runtime.ports.graph_outcomes import GraphExists
 from penstock.runtime.ports.graphs import GraphRef
-from penstock.runtime.ports.platform import ANY_ETAG, CallRecord, ResourceChanged, ResourceRow
+from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import ANY, AnyHash, DefinitionChanged
+from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.ports.usage import StartQuota
+from penstock.runtime.tables.usage import read_usage
 
 __all__ = ["READS", "FirstEffect", "ReadOnly", "rehearse"]
 
+T = TypeVar("T")
 READS: Mapping[str, frozenset[str]] = {
     "store": frozenset(
-        {"load", "history", "row", "positions", "changes", "list_runs", "ended_runs", "change_mark", "schedules"}
+        {"load", "history", "row", "positions", "changes", "list_runs", "ended_runs", "changed", "schedules"}
         | {
             "definition",
             "definition_named",
@@ -46,11 +51,7 @@ READS: Mapping[str, frozenset[str]] = {
             "spending",
         }
     ),
-    "platform": frozenset(
-        {"key", "keys", "change_mark", "stored_call", "audit", "audit_head", "audit_chains", "audit_removed"}
-        | {"audit_tenants", "resource", "resources", "all_resources", "delivery", "deliveries", "mark", "usage"}
-        | {"storage_bytes"}
-    ),
+    "platform": frozenset({"changed", "one", "read", "rows", "set_aside"}),
     "host": frozenset(
         {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
         | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
@@ -81,7 +82,7 @@ def _stop(*_: Any, **__: Any) -> NoReturn:
 
 
 class ReadOnly:
-    """A part of the services that can only be read. `decided` are changes that are refused here if they would be."""
+    """A read-only part of the services. `decided` are changes that the rehearsal refuses as the real part would."""
 
     def __init__(
         self, inner: Any, reads: frozenset[str], decided: Mapping[str, Callable[..., Awaitable[Any]]] | None = None
@@ -98,8 +99,12 @@ class ReadOnly:
         return _stop if callable(inner) else ReadOnly(inner, frozenset())
 
 
+class _AttemptedError(Exception):
+    """A change was tried, and is undone."""
+
+
 class _NothingWaits:
-    """In a rehearsal nothing is held, and no call is made for others."""
+    """Holds nothing in a rehearsal, and makes no call for others."""
 
     def __init__(self, inner: Any) -> None:
         self.find, self.reach = inner.find, inner.reach
@@ -116,7 +121,7 @@ async def rehearse(context: Context) -> None:
     """Run the handler of a call up to its first effect; raise what it refuses the call with."""
     decided = _Decided(context.services)
     own: dict[str, Mapping[str, Callable[..., Awaitable[Any]]]] = {
-        "platform": {"put_resource": decided.put_resource, "delete_resource": decided.delete_resource},
+        "platform": {"write": decided.write},
         "host": {"send": decided.send, "start": decided.start, "register": decided.register},
         "scheduler": {"keep": decided.keep_schedule},
         "store": {"delete_definition": decided.delete_definition},
@@ -149,22 +154,22 @@ class _Decided:
     def __init__(self, services: Services) -> None:
         self._services = services
 
-    async def put_resource(
-        self, row: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
-    ) -> ResourceChanged:
-        return await self._resource(row.tenant, row.kind, row.resource_id, expected_etag)
+    async def write(
+        self, change: Callable[[Transaction], T], *, happened: Callable[[T], bool] = is_change, **_: Any
+    ) -> T:
+        """Make a change and undo it; return its outcome if nothing would change."""
+        outcomes: list[T] = []
 
-    async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
-    ) -> ResourceChanged:
-        return await self._resource(tenant, kind, resource_id, expected_etag)
+        def attempt(transaction: Transaction) -> None:
+            outcomes.clear()  # it may be the second time
+            with suppress(_AttemptedError), transaction.undo_on_error():
+                outcomes.append(change(transaction))
+                raise _AttemptedError
 
-    async def _resource(self, tenant: str, kind: str, resource_id: str, expected: str | None) -> ResourceChanged:
-        row = await self._services.platform.resource(tenant, kind, resource_id)
-        current = None if row is None else row.etag
-        if expected in (ANY_ETAG, current):
+        await self._services.platform.write(attempt)
+        if happened(outcomes[0]):
             _stop()
-        return ResourceChanged(current)
+        return outcomes[0]
 
     async def keep_schedule(self, row: Any, was: Any, **_: Any) -> bool:
         if was is not None or await self._services.scheduler.find(row.schedule_id) is None:
@@ -219,7 +224,7 @@ class _Decided:
     async def _check_quota(self, quota: StartQuota) -> None:
         """Refuse a start for which nothing is left, as the store would."""
         for item in quota.subjects:
-            used = await self._services.platform.usage(quota.tenant, item.subject, at=quota.at)
+            used = await read_usage(self._services.platform, quota.tenant, item.subject, at=quota.at)
             check_quota(item.limits, used, item.subject, quota.at)
 
     async def _decide(self, definition_hash: str, state: RunState, given: Input) -> Decision:

@@ -114,9 +114,10 @@ def _refuse_kind(query: CheckedQuery, *, mutation: bool) -> None:
     ),
 )
 async def query(context: Context, given: AdhocQuery) -> ReadAnswer:
-    """Run a query that you write yourself, if the graph allows that.
+    """Run a query that you write yourself.
 
-    The answer names the version that was read: pass it as `snapshot` to read the same version again.
+    Works only if the graph allows it; otherwise run a stored query with graph.query_run. The answer names the version
+    that was read: pass it as `snapshot` to read the same version again.
     """
     graph = await opened_graph(context, given.graph_id)
     view = await view_of(graph, given.branch, given.snapshot)
@@ -156,9 +157,10 @@ async def _approvals(context: Context, given: AdhocMutation) -> tuple[Approval, 
     ),
 )
 async def mutate(context: Context, given: AdhocMutation) -> ChangeAnswer:
-    """Run a mutation that you write yourself, if the graph allows that.
+    """Run a mutation that you write yourself.
 
-    It is one commit on the branch, or nothing. With `if_graph_commit` it is refused if the branch has moved on.
+    Works only if the graph allows it; otherwise run a stored query with graph.query_run. The change is one commit on
+    the branch, or nothing. With `if_graph_commit`, it is refused if the branch has moved on.
     """
     graph = await opened_graph(context, given.graph_id)
     checked = _checked(graph, given, graph.row.schema)

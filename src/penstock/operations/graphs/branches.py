@@ -211,7 +211,7 @@ async def branches_list(context: Context, given: OneGraph) -> BranchList:
 async def branches_create(context: Context, given: CreateBranch) -> BranchView:
     """Create a branch.
 
-    It begins with everything that the other branch has, and takes no room until something is changed on it.
+    It starts with everything that the other branch has, and takes no space until it changes.
     """
     graph = await opened_graph(context, given.graph_id)
     protected = graph.definition.protected_branches
@@ -249,8 +249,8 @@ async def _approvals_to_delete(context: Context, given: DeleteBranch) -> tuple[A
 async def branches_delete(context: Context, given: DeleteBranch) -> BranchGone:
     """Delete a branch.
 
-    Its commits can still be read as snapshots until garbage collection. A branch that others were forked from stays.
-    Deleting a protected branch waits for approval.
+    Its commits can still be read as snapshots until garbage collection. A branch that others were forked from cannot be
+    deleted. Deleting a protected branch waits for approval.
     """
     graph = await opened_graph(context, given.graph_id)
     context.call.about(None, branch=given.name)
@@ -276,7 +276,10 @@ async def branches_delete(context: Context, given: DeleteBranch) -> BranchGone:
     examples=(Example(arguments={"graph_id": "crm", "source": "review/ada"}),),
 )
 async def diff(context: Context, given: DiffBranches) -> BranchDifference:
-    """Compare two branches, or two commits: what the source has otherwise than the target."""
+    """Compare two branches or two commits.
+
+    Lists what the source has differently from the target.
+    """
     graph = await opened_graph(context, given.graph_id)
     after = await view_of(graph, given.source, given.source_snapshot)
     before = await view_of(graph, given.target, given.target_snapshot)
@@ -302,11 +305,11 @@ async def diff(context: Context, given: DiffBranches) -> BranchDifference:
     examples=(Example(arguments={"graph_id": "crm", "source": "review/ada"}),),
 )
 async def branches_preview(context: Context, given: PreviewMerge) -> MergePreview:
-    """Look at what a merge would do, without merging.
+    """Preview a merge.
 
-    Says how much it would change, and lists the conflicts: what both branches changed differently. Pass the commits of
-    the answer to graph.branches_merge, so that it merges what you looked at. Whether the result keeps every constraint
-    of the schema shows when it is merged.
+    Says how much the merge would change, and lists the conflicts: what both branches changed differently. Nothing is
+    merged. Pass the commits of the answer to graph.branches_merge to merge exactly what you saw. Constraints of the
+    schema are checked when you merge.
     """
     graph = await opened_graph(context, given.graph_id)
     after, before = await view_of(graph, given.source, None), await view_of(graph, given.target, None)
@@ -381,9 +384,9 @@ async def _impact(context: Context, given: MergeBranches) -> JsonObject:
 async def branches_merge(context: Context, given: MergeBranches) -> Merged:
     """Merge a branch into another one.
 
-    Everything that changed on the source since they were one is brought to the target, as one commit. If both changed
-    the same things differently, nothing is merged, and every conflict is listed. A merge into a protected branch waits
-    for approval.
+    Applies every change of the source since the branches diverged to the target, as one commit. If both changed the
+    same things differently, nothing is merged, and the answer lists every conflict. A merge into a protected branch
+    waits for approval.
     """
     graph = await opened_graph(context, given.graph_id)
     context.call.about(None, source=given.source, target=given.target)

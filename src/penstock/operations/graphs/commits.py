@@ -137,7 +137,7 @@ class HistoryCollected(msgspec.Struct, frozen=True, kw_only=True):
 async def commits_list(context: Context, given: ListCommits) -> CommitList:
     """List the commits of a graph, newest first.
 
-    With a branch: those of the branch, and of the branches that it was forked from, up to where it was.
+    With a branch: its commits, and those of the branches that it was forked from, up to the fork.
     """
     graph = await opened_graph(context, given.graph_id)
     page = await graph.store.commits(graph.ref, branch=given.branch, limit=given.limit, cursor=given.cursor)
@@ -201,7 +201,7 @@ async def commits_changes(context: Context, given: CommitChanges) -> ChangesOfCo
 async def changes_poll(context: Context, given: PollChanges) -> ChangesPage:
     """Follow the changes of a branch.
 
-    Answers with whole commits, oldest first, and a cursor. Ask again with `after` set to it to get what came later.
+    Returns whole commits, oldest first, and a cursor. Call again with `after` set to the cursor to get later changes.
     """
     graph = await opened_graph(context, given.graph_id)
     page = await graph.store.changes(graph.ref, branch=given.branch, after=given.after, limit=given.limit)
@@ -228,10 +228,10 @@ async def changes_poll(context: Context, given: PollChanges) -> ChangesPage:
     examples=(Example(arguments={"graph_id": "crm", "keep_days": 90}),),
 )
 async def collect(context: Context, given: CollectHistory) -> HistoryCollected:
-    """Remove old versions of nodes and edges for good.
+    """Remove old versions of nodes and edges permanently.
 
-    What branches show now stays, and so does what a later merge compares with. Snapshots of older commits can no longer
-    be read, unless they are kept; the list of commits stays. Runs go on meanwhile.
+    Keeps what branches show now and what a later merge needs. Snapshots of older commits can no longer be read, unless
+    they are kept; the list of commits stays. Runs continue meanwhile.
     """
     graph = await opened_graph(context, given.graph_id)
     for commit_id in given.keep_commits:

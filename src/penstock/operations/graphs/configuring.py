@@ -30,6 +30,7 @@ from penstock.operations.stored_queries.policies import PolicyFile, graph_polici
 from penstock.operations.stored_queries.refusals import refused
 from penstock.runtime.ports.graphs import GraphCall, GraphCreated, GraphRef, GraphRow, SchemaApplied, SchemaRefused
 from penstock.runtime.ports.platform import ANY_ETAG
+from penstock.runtime.tables.resources import put_resource, read_resource
 
 __all__ = ["CONFIGURE", "GUARD", "OPERATIONS", "QUARANTINE", "RELEASE"]
 
@@ -121,7 +122,7 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
         created_by=context.principal.id,
     )
     policies = graph_policies(context.services, wanted, definition, given.policies, beside_server=given.beside_server)
-    before = await context.services.platform.resource(context.tenant, GRAPHS.kind, given.graph_id)
+    before = await read_resource(context.services.platform, context.tenant, GRAPHS.kind, given.graph_id)
     # With a new schema, the queries that fit it are stored in the same transaction.
     call = GraphCall(context.call, puts=GRAPHS.row(context, given.graph_id, definition.to_json(), was=before))
     schema_changed = row is not None and row.schema_source != given.schema
@@ -134,7 +135,7 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
         if isinstance(applied, SchemaRefused):
             why = applied.violations[0].message if applied.violations else "a step is not supported"
             message = f"the changed schema of {given.graph_id} cannot be applied: {why}"
-            raise Conflict("GRAPH_SCHEMA_REFUSED", message, "change it in steps that the data fit")
+            raise Conflict("GRAPH_SCHEMA_REFUSED", message, "change it in steps that the data allow")
         if not isinstance(applied, SchemaApplied):
             refused(given.graph_id, applied)
     put_in_force(context.services, wanted, policies)
@@ -153,11 +154,11 @@ async def configure(context: Context, given: DeclaredGraph) -> Configured:
 async def _stored(context: Context, graph_id: str, definition: GraphDefinition) -> bool:
     """Store how a graph is offered, if that differs; return whether it did."""
     platform = context.services.platform
-    before = await platform.resource(context.tenant, GRAPHS.kind, graph_id)
+    before = await read_resource(platform, context.tenant, GRAPHS.kind, graph_id)
     if before is not None and definition_of(before)[0] == definition:
         return False
     row = GRAPHS.row(context, graph_id, definition.to_json(), was=before)
-    await platform.put_resource(row, expected_etag=ANY_ETAG, call=context.call)
+    await put_resource(platform, row, expected_etag=ANY_ETAG, call=context.call)
     return True
 
 
@@ -187,7 +188,7 @@ async def guard(context: Context, given: GuardedGraph) -> Configured:
 async def quarantine(context: Context, given: QuarantinedGraph) -> Configured:
     """Take a graph out of use whose files have mistakes. Its data and its former queries stay."""
     platform = context.services.platform
-    definition, _ = definition_of(await platform.resource(context.tenant, GRAPHS.kind, given.graph_id))
+    definition, _ = definition_of(await read_resource(platform, context.tenant, GRAPHS.kind, given.graph_id))
     held = msgspec.structs.replace(definition, quarantine=given.reason, of_settings=True)
     if await _stored(context, given.graph_id, held):
         context.services.definitions_changed(context.tenant)

@@ -1,4 +1,4 @@
-"""Operations on graphs themselves: list, get, create, delete, and how a graph stands.
+"""Operations on graphs themselves: list, get, create, delete, and check their health.
 
 Above it: the catalogue. Below it: the port of graphs, `stored_queries.definitions`.
 """
@@ -35,6 +35,7 @@ from penstock.operations.stored_queries.definitions import GRAPHS, GraphDefiniti
 from penstock.operations.stored_queries.refusals import READ_ERRORS, graph_not_found, refused
 from penstock.runtime.ports.graphs import MAIN, GraphCreated, GraphDeleted, GraphRef, GraphRow
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged
+from penstock.runtime.tables.resources import put_resource, read_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -66,7 +67,7 @@ class CreateGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     description: Description | None = None
     allow_adhoc: Annotated[bool, Meta(description="Whether callers may send queries of their own.")] = False
     protected_branches: Annotated[
-        list[Branch], Meta(description="Branches that change only after somebody has approved it.", max_length=100)
+        list[Branch], Meta(description="Branches whose changes need approval.", max_length=100)
     ] = []
     tools_max: Annotated[
         int, Meta(description="Above so many exposed queries, two tools take the place of one for each.", ge=0)
@@ -81,10 +82,7 @@ class UpdateGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     description: Description | None = None
     allow_adhoc: Annotated[bool, Meta(description="Whether callers may send queries of their own.")] | None = None
     protected_branches: (
-        Annotated[
-            list[Branch], Meta(description="Branches that change only after somebody has approved it.", max_length=100)
-        ]
-        | None
+        Annotated[list[Branch], Meta(description="Branches whose changes need approval.", max_length=100)] | None
     ) = None
     tools_max: (
         Annotated[
@@ -101,7 +99,7 @@ class DeleteGraph(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class GraphHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How a graph stands."""
+    """The health of a graph."""
 
     status: Annotated[str, Meta(description="ok, or broken: then `problems` says why.")]
     schema_version: int
@@ -161,7 +159,10 @@ async def graph_list(context: Context, given: NoArguments) -> GraphList:
     examples=(Example(arguments={"graph_id": "crm"}),),
 )
 async def graph_get(context: Context, given: OneGraph) -> GraphView:
-    """Get a graph: what is in it, and what callers may do with it."""
+    """Get a graph.
+
+    Returns what is in it, and what callers may do with it.
+    """
     row, definition, etag = await _found(context, given.graph_id)
     return graph_view(row, OpenedGraph(store=graph_store(context.services), row=row, definition=definition, etag=etag))
 
@@ -171,7 +172,9 @@ async def _found(context: Context, graph_id: str) -> tuple[GraphRow, GraphDefini
     row = await graph_store(context.services).graph(GraphRef(context.tenant, graph_id))
     if row is None:
         raise graph_not_found(graph_id)
-    definition, etag = definition_of(await context.services.platform.resource(context.tenant, GRAPHS.kind, graph_id))
+    definition, etag = definition_of(
+        await read_resource(context.services.platform, context.tenant, GRAPHS.kind, graph_id)
+    )
     return row, definition, etag
 
 
@@ -188,14 +191,14 @@ async def _found(context: Context, graph_id: str) -> tuple[GraphRow, GraphDefini
 async def graph_create(context: Context, given: CreateGraph) -> Reply[GraphView]:
     """Create an empty graph with a schema.
 
-    Load its nodes and edges with graph.load, and store queries with graph.queries_put: each becomes a tool.
+    Load nodes and edges with graph.load, and store queries with graph.queries_put: each query becomes a tool.
     """
     store = graph_store(context.services)
     schema, ref = schema_from(given.schema), GraphRef(context.tenant, given.id)
     page = await store.graphs(context.tenant, limit=limits.GRAPHS_PER_TENANT_MAX)
     if len(page.rows) >= limits.GRAPHS_PER_TENANT_MAX:
         message = f"a tenant has at most {limits.GRAPHS_PER_TENANT_MAX} graphs"
-        raise LimitExceeded("GRAPHS_LIMITED", message, "delete one that nobody needs")
+        raise LimitExceeded("GRAPHS_LIMITED", message, "delete one with graph.delete")
     definition = GraphDefinition(
         title=given.title,
         description=given.description,
@@ -245,11 +248,14 @@ async def _find(context: Context, given: UpdateGraph | DeleteGraph) -> None:
     examples=(Example(arguments={"graph_id": "crm", "protected_branches": ["main"]}),),
 )
 async def graph_update(context: Context, given: UpdateGraph) -> GraphView:
-    """Change how a graph is offered: its words, its protected branches, whether it takes queries of callers."""
+    """Change how a graph is offered.
+
+    Changes its title and description, its protected branches, and whether callers may write their own queries.
+    """
     row, definition, etag = await _found(context, given.graph_id)
     if definition.of_settings:
         message = f"the settings of the server declare the graph {given.graph_id}"
-        raise Conflict("GRAPH_OF_SETTINGS", message, "change the settings")
+        raise Conflict("GRAPH_OF_SETTINGS", message, "change `graphs` in the settings")
     said = {name: getattr(given, name) for name in given.__struct_fields__ if name != "graph_id"}
     chosen = {name: tuple(value) if isinstance(value, list) else value for name, value in said.items()}
     changed = msgspec.structs.replace(
@@ -257,14 +263,17 @@ async def graph_update(context: Context, given: UpdateGraph) -> GraphView:
     )
     store, services = graph_store(context.services), context.services
     view = graph_view(row, OpenedGraph(store=store, row=row, definition=changed, etag=etag))
-    before = await services.platform.resource(context.tenant, GRAPHS.kind, given.graph_id)
-    outcome = await services.platform.put_resource(
+    before = await read_resource(services.platform, context.tenant, GRAPHS.kind, given.graph_id)
+    outcome = await put_resource(
+        services.platform,
         GRAPHS.row(context, given.graph_id, changed.to_json(), was=before),
         expected_etag=ANY_ETAG if before is None else etag,
         call=idempotency.answered(context, Reply(value=view)),
     )
     if isinstance(outcome, ResourceChanged):
-        raise Conflict("PRECONDITION_FAILED", f"the graph {given.graph_id} was changed in between", "send it again")
+        raise Conflict(
+            "PRECONDITION_FAILED", f"the graph {given.graph_id} was changed by another call", "send it again"
+        )
     services.definitions_changed(context.tenant)
     return view
 
@@ -285,7 +294,7 @@ async def graph_delete(context: Context, given: DeleteGraph) -> Deleted:
     row, definition, _ = await _found(context, given.graph_id)
     if definition.of_settings:
         message = f"the settings of the server declare the graph {given.graph_id}"
-        raise Conflict("GRAPH_OF_SETTINGS", message, "take it out of the settings first")
+        raise Conflict("GRAPH_OF_SETTINGS", message, "remove it from `graphs` in the settings first")
     services, answer = context.services, Deleted(id=given.graph_id)
     offered = (context.tenant, GRAPHS.kind, given.graph_id)
     outcome = await graph_store(services).delete_graph(
@@ -306,7 +315,10 @@ async def graph_delete(context: Context, given: DeleteGraph) -> Deleted:
     examples=(Example(arguments={"graph_id": "crm"}),),
 )
 async def graph_health(context: Context, given: OneGraph) -> GraphHealth:
-    """Say how a graph stands: its head, and which stored queries do not fit its schema any more."""
+    """Check a graph.
+
+    Returns its head, and the stored queries that no longer fit its schema.
+    """
     graph = await opened_graph(context, given.graph_id)
     view, checked = await view_of(graph, MAIN, None), checked_graph(context.services, graph.row, graph.definition)
     problems = [f"{name}: {error.message}" for name, error in sorted(checked.broken.items())]
@@ -330,7 +342,7 @@ async def graph_health(context: Context, given: OneGraph) -> GraphHealth:
     examples=(Example(arguments={"graph_id": "crm", "branch": "main"}),),
 )
 async def graph_snapshot(context: Context, given: SnapshotOf) -> SnapshotView:
-    """Show the present version of a branch.
+    """Get the present version of a branch.
 
     Pass `graph_commit_id` as `snapshot` to several reads, so that all of them see the same version.
     """

@@ -73,7 +73,7 @@ class LoadRecords(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
     mode: Annotated[
         Literal["append", "merge", "overwrite"],
         Meta(
-            description="What becomes of entities that exist: `append` refuses them, `merge` replaces them, "
+            description="What happens to existing entities: `append` refuses them, `merge` replaces them, "
             "`overwrite` replaces all entities of every type in the load."
         ),
     ] = "merge"
@@ -231,7 +231,9 @@ async def _pieces(schema: Schema, data: str) -> AsyncIterator[list[GraphRecord]]
     if problems:
         listed: list[JsonValue] = [msgspec.to_builtins(item) for item in problems]
         message = f"the records cannot be loaded: {problems[0]}"
-        raise Rejected("GRAPH_RECORDS_INVALID", message, "see `problems`", {"problems": listed})
+        raise Rejected(
+            "GRAPH_RECORDS_INVALID", message, "correct the mistakes that `problems` lists", {"problems": listed}
+        )
 
 
 def _read(lines: Sequence[str], schema: Schema, number: int) -> tuple[list[GraphRecord], list[RecordProblem]]:
@@ -275,7 +277,10 @@ def _answer(context: Context, made: LoadPublished) -> LoadAnswer:
     examples=(Example(arguments={"graph_id": "crm", "limit": 1000}),),
 )
 async def export(context: Context, given: ExportGraph) -> Exported:
-    """Export the nodes and edges of a version, page by page, as graph.load takes them."""
+    """Export the nodes and edges of a version.
+
+    Returns them page by page, in the form that graph.load takes.
+    """
     graph = await opened_graph(context, given.graph_id)
     view = await view_of(graph, given.branch, given.snapshot)
     page = await graph.store.export(view, limit=given.limit, cursor=given.cursor)

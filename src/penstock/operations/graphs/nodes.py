@@ -1,7 +1,7 @@
-"""What `query` nodes do: calls through the gate, with the authority of whoever started the run.
+"""What `query` nodes do: calls through the gate, with the authority of the starter of the run.
 
 The rights are looked up for each attempt, and narrowed to graphs: a key or token that was revoked reads nothing any
-more. A run of a schedule or a webhook acts for whoever made that. The
+more. A run of a schedule or a webhook acts for its maker. The
 surface of the call is `run`, so that policies can permit to a workflow what its starter may not do directly. The
 idempotency key of the call is derived from the visit: an attempt that is repeated after a crash does not change the
 graph twice. A call that has to be approved is a draft, and the node waits for it: it is made at most once, and only
@@ -49,7 +49,7 @@ _OPERATIONS = {
 
 
 async def run_query_node(gate: Gate, call: ActivityCall) -> ActivityOutcome:
-    """Make the call that a `query` node describes, and return what came of it."""
+    """Make the call that a `query` node describes, and return its outcome."""
     config, arguments = call.activity.config, call.activity.arguments
     given = arguments if isinstance(arguments, dict) else {}
     operation, said = _call_of(str(config.get("graph")), config, given)
@@ -96,7 +96,7 @@ def _call_of(graph_id: str, config: JsonObject, given: JsonObject) -> tuple[str,
 
 
 async def _principal(services: Services, call: ActivityCall) -> Principal:
-    """Return whoever the run acts for, with the rights on graphs that they have now."""
+    """Return the principal that the run acts for, with the rights on graphs that they have now."""
     state = await services.host.read(call.run_id)
     if state is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"there is no run {call.run_id}")
@@ -131,7 +131,7 @@ def _failed(error: PenstockError) -> ActivityError:
 
 
 async def _decided(gate: Gate, call: ActivityCall, draft: str) -> ActivityOutcome:
-    """Wait until a call that was held is decided, and return what came of it. A retry would find the same."""
+    """Wait until a held call is decided, and return its outcome. A retry would find the same."""
     host = gate.services.host
     call.only_waits()
     try:

@@ -49,6 +49,7 @@ from penstock.operations.stored_queries.refusals import READ_ERRORS, refused
 from penstock.operations.stored_queries.running import ChangeAnswer, ReadAnswer, typed_params
 from penstock.runtime.ports.graphs import MAIN, Explanation
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged
+from penstock.runtime.tables.resources import put_resource, read_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -241,9 +242,9 @@ def _found(graph: OpenedGraph, name: str) -> StoredQuery:
     examples=(Example(arguments={"graph_id": "crm"}),),
 )
 async def queries_list(context: Context, given: ListQueries) -> QueryList:
-    """List the stored queries of a graph that you may run, with their parameters.
+    """List the stored queries of a graph that you may run.
 
-    Run one with graph.query_run, or with its own tool.
+    Returns them with their parameters. Run one with graph.query_run, or with its own tool.
     """
     graph = await opened_graph(context, given.graph_id)
     tools = await graph_tools(context.services, context.tenant)
@@ -315,10 +316,10 @@ async def queries_get(context: Context, given: OneQuery) -> QueryView:
     examples=(Example(arguments={"graph_id": "crm", "name": "find_person", "source": _EXAMPLE}),),
 )
 async def queries_put(context: Context, given: PutQuery) -> QueryView:
-    """Store a query, or replace it: from then on it is a tool.
+    """Store a query, or replace it.
 
-    It is checked against the schema of the graph. The name is that of the declaration. A query that is not exposed is
-    in no list of tools, and can be run by its name.
+    The query is checked against the schema of the graph, and becomes a tool. Its name is that of the declaration. A
+    query that is not exposed is not listed as a tool, but can be run by name.
     """
     graph = await opened_graph(context, given.graph_id)
     _refuse_settings(graph)
@@ -359,7 +360,10 @@ async def _find_query(context: Context, given: OneQuery | RunQuery) -> None:
     errors=(*READ_ERRORS, "QUERY_NOT_FOUND", "GRAPH_OF_SETTINGS", "PRECONDITION_FAILED"),
 )
 async def queries_delete(context: Context, given: OneQuery) -> Deleted:
-    """Delete a stored query; its tool is gone with it."""
+    """Delete a stored query.
+
+    Its tool disappears with it.
+    """
     graph = await opened_graph(context, given.graph_id)
     _refuse_settings(graph)
     query = _found(graph, given.name)
@@ -372,15 +376,16 @@ async def queries_delete(context: Context, given: OneQuery) -> Deleted:
 def _refuse_settings(graph: OpenedGraph) -> None:
     if graph.definition.of_settings:
         message = f"the settings of the server name the files with the queries of {graph.graph_id}"
-        raise Conflict("GRAPH_OF_SETTINGS", message, "change those files; the server reads them again")
+        raise Conflict("GRAPH_OF_SETTINGS", message, "change those files; the server reloads them")
 
 
 async def _stored(context: Context, graph: OpenedGraph, definition: GraphDefinition, reply: Reply[Any]) -> None:
     """Store how a graph is offered in place of what was read; refuse if somebody else was faster."""
     platform = context.services.platform
-    before = await platform.resource(context.tenant, GRAPHS.kind, graph.graph_id)
+    before = await read_resource(platform, context.tenant, GRAPHS.kind, graph.graph_id)
     row = GRAPHS.row(context, graph.graph_id, definition.to_json(), was=before)
-    outcome = await platform.put_resource(
+    outcome = await put_resource(
+        platform,
         row,
         expected_etag=ANY_ETAG if before is None else graph.etag,
         call=idempotency.answered(context, reply),
@@ -402,7 +407,10 @@ async def _stored(context: Context, graph: OpenedGraph, definition: GraphDefinit
     examples=(Example(arguments={"graph_id": "crm", "source": _EXAMPLE}),),
 )
 async def queries_validate(context: Context, given: ValidateQueries) -> QueryCheck:
-    """Check queries against the schema of a graph, without storing anything."""
+    """Check queries against the schema of a graph.
+
+    Nothing is stored.
+    """
     graph = await opened_graph(context, given.graph_id)
     schema = graph.row.schema if given.schema is None else schema_from(given.schema)
     problems: list[dict[str, Any]] = []
@@ -432,7 +440,10 @@ async def queries_validate(context: Context, given: ValidateQueries) -> QueryChe
     examples=(Example(arguments={"graph_id": "crm", "name": "find_person", "params": {"name": "Ada"}}),),
 )
 async def queries_explain(context: Context, given: ExplainQuery) -> QueryPlan:
-    """Explain how a stored query is run: what it looks up, and what it reads as a whole."""
+    """Explain how a stored query runs.
+
+    Says what it looks up by an index, and what it reads completely.
+    """
     graph = await opened_graph(context, given.graph_id)
     query = _found(graph, given.name)
     view = await view_of(graph, given.branch, given.snapshot)
@@ -483,10 +494,10 @@ def _subject(arguments: JsonObject) -> str | None:
     examples=(Example(arguments={"graph_id": "crm", "name": "find_person", "params": {"name": "Ada"}}),),
 )
 async def query_run(context: Context, given: RunQuery) -> ReadAnswer | ChangeAnswer:
-    """Run a stored query, exposed or not.
+    """Run a stored query.
 
-    Its parameters go into `params`. A read answers with rows, a mutation with what it changed. Whole numbers of 64 bits
-    are texts in rows.
+    Works for queries that are not exposed, too; find one with graph.queries_list. Pass its parameters in `params`. A
+    read returns rows, a mutation what it changed. 64-bit integers are strings in rows.
     """
     raise _unknown(given.graph_id, given.name)
 

@@ -48,7 +48,7 @@ class PropertyOfType(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     type: str
-    """As it is written in a schema, such as `I64?`."""
+    """The type as in a schema, such as `I64?`."""
     key: bool = False
     """Whether it identifies a node, alone or with others."""
 
@@ -114,7 +114,10 @@ class SchemaOutcome(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"graph_id": "crm"}),),
 )
 async def schema_get(context: Context, given: OneGraph) -> SchemaOfGraph:
-    """Get the schema of a graph: its types of nodes and edges, with their properties."""
+    """Get the schema of a graph.
+
+    Returns its types of nodes and edges, with their properties.
+    """
     graph = await opened_graph(context, given.graph_id)
     row = graph.row
     types = [*map(_type_view, row.schema.nodes), *map(_type_view, row.schema.edges)]
@@ -174,15 +177,15 @@ async def _impact(context: Context, given: ApplySchema) -> JsonObject:
     examples=(Example(arguments={"graph_id": "crm", "schema": _EXAMPLE, "dry_run": True}),),
 )
 async def schema_apply(context: Context, given: ApplySchema) -> SchemaOutcome:
-    """Give a graph another schema, or (`dry_run`) show the steps to it.
+    """Change the schema of a graph, or show the steps (`dry_run`).
 
-    Refused if a stored query would not fit it, if the data break a new constraint, or if a step is not supported. What
-    is dropped can still be read in older snapshots, unless `allow_data_loss` is set.
+    Refused if a stored query would not fit the schema, if the data break a new constraint, or if a step is not
+    supported. Dropped data can still be read in older snapshots, unless `allow_data_loss` is set.
     """
     graph = await opened_graph(context, given.graph_id)
     if graph.definition.of_settings and not given.dry_run and not context.request.from_inside:
         message = f"the settings of the server name the file with the schema of {given.graph_id}"
-        raise Conflict("GRAPH_OF_SETTINGS", message, "change that file; the server reads it again")
+        raise Conflict("GRAPH_OF_SETTINGS", message, "change that file; the server reloads it")
     schema = schema_from(given.schema)
     plan = await graph.store.plan_schema(graph.ref, schema, allow_data_loss=given.allow_data_loss)
     if not isinstance(plan, SchemaPlan):
@@ -228,7 +231,10 @@ def _not_applied(outcome: SchemaRefused) -> Conflict:
     why = outcome.violations[0].message if outcome.violations else "a step is not supported"
     message = f"the schema was not applied: {why}"
     return Conflict(
-        "GRAPH_SCHEMA_REFUSED", message, "see `steps` and `violations`", {"steps": steps, "violations": listed}
+        "GRAPH_SCHEMA_REFUSED",
+        message,
+        "look at `steps` and `violations`, and change the schema in smaller steps",
+        {"steps": steps, "violations": listed},
     )
 
 

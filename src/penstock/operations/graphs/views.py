@@ -49,7 +49,7 @@ class GraphView(msgspec.Struct, frozen=True, kw_only=True):
     allow_adhoc: bool
     """Whether callers may send queries and mutations of their own."""
     protected_branches: list[str]
-    """Branches that change only after somebody has approved it."""
+    """Branches whose changes need approval."""
     tools_max: int
     queries: int
     """How many stored queries it has."""
@@ -88,7 +88,7 @@ class BranchView(msgspec.Struct, frozen=True, kw_only=True):
     protected: bool
     """Whether changes of it wait for approval."""
     loading: bool
-    """Whether a load on it is under way."""
+    """Whether a load on it is in progress."""
 
 
 class ChangeView(msgspec.Struct, frozen=True, kw_only=True):

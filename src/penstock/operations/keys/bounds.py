@@ -1,8 +1,8 @@
 """What a key may be at most: nobody gets a credential from us that gives more than they have.
 
-Whoever makes a key, or replaces one, gets its secret. So both pass the same check: scopes, tenant, kind, groups, tools
-and expiry are within those of the caller, and the key stands for the caller's own subject, unless the caller has the
-scope `key:subject`. A key that was made or replaced by somebody keeps them in its lineage, because they know its
+The caller who makes a key, or replaces one, gets its secret. So both pass the same check: scopes, tenant, kind, groups,
+tools and expiry are within those of the caller, and the key stands for the caller's own subject, unless the caller has
+the scope `key:subject`. A key that was made or replaced by somebody keeps them in its lineage, because they know its
 secret.
 
 Above it: `operations`. Below it: the request, `governance.principals`, the platform port.
@@ -21,11 +21,12 @@ from penstock.governance.principals import may_create_kind
 from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context, Principal
 from penstock.runtime.ports.platform import KeyRow
+from penstock.runtime.tables.api_keys import read_key
 
 __all__ = ["SUBJECT_SCOPE", "bounded_key", "check_scopes", "for_subject", "key_in_reach"]
 
 SUBJECT_SCOPE: Final = "key:subject"
-"""Lets its holder make keys for other subjects. Whoever has it can make keys that count as any number of people."""
+"""Lets its holder make keys for other subjects. Its holder can make keys that count as any number of people."""
 # The toolset that leaves nothing out, as `/mcp?toolset=all` does. A key without a toolset has it, too.
 _ALL_TOOLS = "all"
 _KEY = "key:"
@@ -34,15 +35,15 @@ _OWNERS = frozenset({"local", "system"})
 
 
 async def key_in_reach(context: Context, key_id: str) -> KeyRow:
-    """Return a key of the caller's tenant; of any tenant for the operator. Raise NotFound if there is none."""
-    row = await context.services.platform.key(key_id)
+    """Return a key of the caller's tenant; of any tenant for the operator. Raise NotFound if it does not exist."""
+    row = await read_key(context.services.platform, key_id)
     if row is None or (row.tenant != context.tenant and not context.is_operator):
-        raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys to see which there are")
+        raise NotFound("KEY_NOT_FOUND", f"there is no key {key_id}", "list the keys with key.list")
     return row
 
 
 async def for_subject(context: Context, row: KeyRow, wanted: str | None) -> KeyRow:
-    """Return a new key with the subject that it stands for, and with whoever made it in its lineage.
+    """Return a new key with the subject that it stands for, and with its maker in its lineage.
 
     `row` is what the key is made like: of a key that replaces another, it has the subject and lineage of that. Without
     `wanted`, it keeps these; a key that is quite new inherits the subject of its maker.
@@ -56,8 +57,8 @@ async def for_subject(context: Context, row: KeyRow, wanted: str | None) -> KeyR
     if subject is not None:
         lineage.pop(subject, None)
     if len(lineage) > limits.KEY_LINEAGE_MAX:
-        message = f"{len(lineage)} subjects have made this key, or a key before it, which is too many to keep apart"
-        raise Denied("KEY_BEYOND_YOURS", message, "let somebody nearer to the owner make it")
+        message = f"{len(lineage)} subjects made this key and the keys before it, which is too many"
+        raise Denied("KEY_BEYOND_YOURS", message, "ask an owner to make the key")
     return msgspec.structs.replace(row, subject=subject, lineage=tuple(lineage))
 
 
@@ -76,10 +77,10 @@ async def bounded_key(context: Context, row: KeyRow, *, inherits: bool) -> KeyRo
     principal = context.principal
     check_scopes(context, row.scopes)
     if row.tenant != context.tenant and not context.is_operator:
-        message = "only who owns everything in the default tenant may make keys of other tenants"
+        message = "only an owner in the default tenant may make keys of other tenants"
         raise Denied("SCOPE_REQUIRED", message, "leave `tenant` out", {"scope": EVERYTHING})
     _check_holder(principal, row)
-    own = None if principal.key_id is None else await context.services.platform.key(principal.key_id)
+    own = None if principal.key_id is None else await read_key(context.services.platform, principal.key_id)
     if own is not None and inherits:
         row = msgspec.structs.replace(
             row,
@@ -101,8 +102,8 @@ def check_scopes(context: Context, scopes: tuple[str, ...]) -> None:
         if not is_scope(scope):
             raise Rejected("SCOPE_INVALID", f"{scope[:100]!r} is not a scope", SCOPE_HINT)
         if not scope_allows(context.principal.scopes, scope):
-            message = f"your key does not have the scope {scope}, so it cannot give it"
-            raise Denied("SCOPE_REQUIRED", message, "ask somebody who has it", {"scope": scope})
+            message = f"your key does not have the scope {scope}, so it cannot grant it"
+            raise Denied("SCOPE_REQUIRED", message, "ask somebody whose key has this scope", {"scope": scope})
 
 
 def _check_holder(maker: Principal, row: KeyRow) -> None:
@@ -111,11 +112,11 @@ def _check_holder(maker: Principal, row: KeyRow) -> None:
         message = (
             f"you call as a principal of kind {maker.kind}, and cannot have the secret of a key of kind {row.kind}"
         )
-        raise Denied("KEY_BEYOND_YOURS", message, "ask a person to do it")
+        raise Denied("KEY_BEYOND_YOURS", message, "ask a person to make the key")
     for group in row.groups:
         if group not in maker.groups and not scope_allows(maker.scopes, f"approve:{group}"):
             message = f"you do not belong to the group {group}, so you cannot have the secret of a key that does"
-            raise Denied("KEY_BEYOND_YOURS", message, "leave the group out, or ask one of its members")
+            raise Denied("KEY_BEYOND_YOURS", message, "leave the group out, or ask a member to make the key")
     is_own = row.subject == maker.subject_id or (row.subject is None and maker.kind in _OWNERS)
     if not is_own and not scope_allows(maker.scopes, SUBJECT_SCOPE):
         message = f"the key stands for {row.subject_id}, and you call as {maker.subject_id}"

@@ -36,6 +36,13 @@ from penstock.operations.permissions.console_sessions import (
     sessions_prefix,
 )
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.tables.resources import (
+    delete_resource,
+    list_all_resources,
+    list_resources,
+    put_resource,
+    read_resource,
+)
 
 __all__ = [
     "BEGIN_SESSION",
@@ -73,11 +80,11 @@ class ConsoleSession(msgspec.Struct, frozen=True, kw_only=True):
     last_used_at: str | None
     """To a quarter of an hour."""
     ends_at: str | None
-    """If nobody uses it until then."""
+    """When the session expires if it is not used."""
 
 
 class ConsoleSessionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions. It may have fewer than were asked for, and still continue."""
+    """A page of sessions. More pages may follow a page with fewer sessions than requested."""
 
     items: list[ConsoleSession]
     next_cursor: str | None
@@ -139,8 +146,8 @@ async def _counts(kept: KeptSession, now_ms: int, revocations: Revocations) -> b
 async def console_session_list(context: Context, given: ListConsoleSessions) -> ConsoleSessionPage:
     """List your sessions of the console.
 
-    They are the browsers in which you are signed in, each with when it was signed in and with what, when it was last
-    used, and from where. With `key:read`, those of everybody in the tenant.
+    These are the browsers in which you are signed in: when and how you signed in, and when and from where the session
+    was last used. With `key:read`, it lists the sessions of everybody in the tenant.
     """
     if given.everybody and not scope_allows(context.principal.scopes, _READ_OTHERS):
         message = f"the sessions of others need the scope {_READ_OTHERS}"
@@ -148,7 +155,9 @@ async def console_session_list(context: Context, given: ListConsoleSessions) -> 
         raise Denied("SCOPE_REQUIRED", message, context.principal.scope_hint, details)
     platform, own = context.services.platform, context.principal.id
     prefix = None if given.everybody else sessions_prefix(own)
-    page = await platform.resources(context.tenant, SESSION_KIND, limit=given.limit, cursor=given.cursor, prefix=prefix)
+    page = await list_resources(
+        platform, context.tenant, SESSION_KIND, limit=given.limit, cursor=given.cursor, prefix=prefix
+    )
     records, revocations, now = SessionRecords(platform), Revocations(platform), context.now_ms()
     kept = [found for row in page.rows if (found := await records.kept(row)) is not None]
     items = [
@@ -161,7 +170,7 @@ async def console_session_list(context: Context, given: ListConsoleSessions) -> 
 
 async def _find_session(context: Context, given: OneConsoleSession) -> ResourceRow:
     """Find the session that a call names, if the caller may end it."""
-    row = await context.services.platform.resource(context.tenant, SESSION_KIND, given.console_session_id)
+    row = await read_resource(context.services.platform, context.tenant, SESSION_KIND, given.console_session_id)
     record = None if row is None else record_of(row.body)
     is_theirs = record is not None and record.principal == context.principal.id
     if row is None or not (is_theirs or scope_allows(context.principal.scopes, _END_OTHERS)):
@@ -185,8 +194,8 @@ async def _find_session(context: Context, given: OneConsoleSession) -> ResourceR
 async def console_session_end(context: Context, given: OneConsoleSession) -> Deleted:
     """End a session of the console.
 
-    The browser is signed out with its next request. It is one of yours, or with `key:write` any in the tenant. Keys and
-    tokens stay valid.
+    The browser is signed out with its next request. You can end your own sessions, and with `key:write` any session of
+    the tenant. Keys and tokens stay valid.
     """
     row = await _find_session(context, given)
     answer = Deleted(id=given.console_session_id)
@@ -197,7 +206,8 @@ async def console_session_end(context: Context, given: OneConsoleSession) -> Del
 async def _delete(context: Context, row: ResourceRow, reason: str, reply: Reply[Any]) -> None:
     record = record_of(row.body)
     context.call.about(row.resource_id, reason=reason, session_of=None if record is None else record.principal)
-    await context.services.platform.delete_resource(
+    await delete_resource(
+        context.services.platform,
         row.tenant,
         SESSION_KIND,
         row.resource_id,
@@ -267,15 +277,15 @@ class LogoutNoted(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(BEGIN_SESSION, route=None, scopes=(), subject="session_id")
 async def console_session_begin(context: Context, given: BeginSession) -> SessionRenewed:
-    """Begin a session of the console. Whoever has too many loses the one that was unused for longest."""
+    """Begin a session of the console. A person with too many loses the one that was unused for longest."""
     record, platform = given.record, context.services.platform
     row = session_row(context.tenant, given.session_id, record, context.principal.id)
     kept = await sessions_of(platform, context.tenant, record.principal)
     context.call.about(None, browser=record.browser, issuer=None if record.token is None else record.token.issuer)
-    outcome = await platform.put_resource(row, expected_etag=None, call=context.call)
+    outcome = await put_resource(platform, row, expected_etag=None, call=context.call)
     kept.sort(key=lambda item: item.updated_at, reverse=True)
     for old in kept[limits.CONSOLE_SESSIONS_PER_PRINCIPAL_MAX - 1 :]:
-        await platform.delete_resource(old.tenant, SESSION_KIND, old.resource_id, expected_etag=ANY_ETAG)
+        await delete_resource(platform, old.tenant, SESSION_KIND, old.resource_id, expected_etag=ANY_ETAG)
     return SessionRenewed(stored=not isinstance(outcome, ResourceChanged))
 
 
@@ -284,7 +294,7 @@ async def console_session_renew(context: Context, given: RenewSession) -> Sessio
     """Store that the cookie of a session was replaced, or that its token is or was refreshed."""
     row = session_row(context.tenant, given.session_id, given.record, context.principal.id)
     context.call.about(None, change=given.change, session_of=given.record.principal)
-    outcome = await context.services.platform.put_resource(row, expected_etag=given.etag, call=context.call)
+    outcome = await put_resource(context.services.platform, row, expected_etag=given.etag, call=context.call)
     return SessionRenewed(stored=not isinstance(outcome, ResourceChanged))
 
 
@@ -292,7 +302,7 @@ async def console_session_renew(context: Context, given: RenewSession) -> Sessio
 async def console_session_close(context: Context, given: CloseSession) -> Deleted:
     """Close a session of the console: signed out, used by somebody else too, or refused by its issuer."""
     answer = Deleted(id=given.session_id)
-    row = await context.services.platform.resource(context.tenant, SESSION_KIND, given.session_id)
+    row = await read_resource(context.services.platform, context.tenant, SESSION_KIND, given.session_id)
     if row is not None:
         await _delete(context, row, given.reason, Reply(value=answer))
     return answer
@@ -306,13 +316,13 @@ async def console_session_forget(context: Context, given: ForgetSessions) -> For
     records = SessionRecords(platform)
     context.call.about(None, count=len(given.session_ids))
     for session_id in given.session_ids:
-        row = await platform.resource(context.tenant, SESSION_KIND, session_id)
+        row = await read_resource(platform, context.tenant, SESSION_KIND, session_id)
         kept = None if row is None else await records.kept(row)
         if row is None or (kept is not None and not kept.has_ended(now)):
             continue
         try:
-            outcome = await platform.delete_resource(
-                context.tenant, SESSION_KIND, session_id, expected_etag=row.etag, call=context.call
+            outcome = await delete_resource(
+                platform, context.tenant, SESSION_KIND, session_id, expected_etag=row.etag, call=context.call
             )
         except PenstockError as error:
             failed = error
@@ -342,11 +352,11 @@ async def console_session_note_logout(context: Context, given: NoteLogout) -> Lo
         updated_by=context.principal.id,
     )
     context.call.about(None, issuer=given.issuer, ended=given.ended)
-    outcome = await platform.put_resource(row, expected_etag=None, call=context.call)
+    outcome = await put_resource(platform, row, expected_etag=None, call=context.call)
     before = now - limits.LOGOUT_NOTED_MS
-    for old in await platform.all_resources(LOGOUT_KIND):
+    for old in await list_all_resources(platform, LOGOUT_KIND):
         if old.created_at < before:
-            await platform.delete_resource(old.tenant, LOGOUT_KIND, old.resource_id, expected_etag=ANY_ETAG)
+            await delete_resource(platform, old.tenant, LOGOUT_KIND, old.resource_id, expected_etag=ANY_ETAG)
     return LogoutNoted(is_new=not isinstance(outcome, ResourceChanged))
 
 

@@ -30,6 +30,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.keys.bounds import SUBJECT_SCOPE, bounded_key, check_scopes, for_subject, key_in_reach
 from penstock.operations.permissions.starting import needed_scopes
 from penstock.runtime.ports.platform import KeyNotReplaced, KeyRow
+from penstock.runtime.tables.api_keys import list_keys, put_key, replace_key
 
 __all__ = ["OPERATIONS", "NewKey"]
 
@@ -43,7 +44,7 @@ Subject = (
         str,
         Meta(
             description="Who it stands for: `person:NAME`, `machine:NAME`, `token:ISSUER:SUBJECT`, or `key:ID` for the "
-            f"subject of that key; as you unless set. Somebody else needs `{SUBJECT_SCOPE}`.",
+            f"subject of that key; you, unless set. Another subject needs `{SUBJECT_SCOPE}`.",
             pattern=r"^(person|machine|token|key):[^\x00-\x20\x7f]+$",
             max_length=limits.TOKEN_PRINCIPAL_CHARACTERS_MAX,
             examples=["person:ada"],
@@ -123,7 +124,7 @@ class CreateKey(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     kind: Annotated[
         Literal["person", "agent", "service"],
         Meta(
-            description="What its holder is: calls of an agent may have to wait for a person, and only people approve "
+            description="The kind of its holder: calls of an agent may wait for approval, and only people approve "
             "(`person`)."
         ),
     ] = "service"
@@ -231,7 +232,7 @@ async def _successor(context: Context, given: RotateKey) -> tuple[KeyRow, KeyRow
     """Return the key that a call replaces, and the one that replaces it, without its secret."""
     old, now = await key_in_reach(context, given.key_id), context.now_ms()
     if _view(old, now).status != "active":
-        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is not active any more", "create a new one")
+        raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} is no longer active", "create a new key with key.create")
     like_old = msgspec.structs.replace(
         old,
         created_at=now,
@@ -305,15 +306,15 @@ async def _unneeded(services: Services, tenant: str, scopes: list[str]) -> list[
 async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
     """Create an API key.
 
-    The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it again.
-    A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it. It stands for
-    its maker, unless `subject` names somebody else.
+    The answer contains the secret, which is not stored; a repeated call with the same idempotency key returns it again.
+    A key can do no more than its maker's key: it has no further scopes and tools, and does not outlive it. It stands
+    for its maker, unless `subject` names another person.
     """
     row = await _made_key(context, given)
     warnings = [*await _unneeded(context.services, row.tenant, given.scopes), *_shared_subject(context, given)]
     made, reply = _new_key(context, row, warnings)
     context.call.about(made.key_id)
-    await context.services.platform.put_key(made, call=idempotency.answered(context, reply))
+    await put_key(context.services.platform, made, call=idempotency.answered(context, reply))
     return reply
 
 
@@ -328,10 +329,10 @@ async def key_create(context: Context, given: CreateKey) -> Reply[NewKey]:
 async def key_list(context: Context, given: ListKeys) -> KeyPage:
     """List API keys.
 
-    Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant sees the
-    keys of all tenants.
+    Returns ids, names, scopes and last use; never secrets. An owner in the default tenant sees the keys of all tenants.
     """
-    page = await context.services.platform.keys(
+    page = await list_keys(
+        context.services.platform,
         tenant=None if context.is_operator else context.tenant,
         limit=given.limit,
         cursor=given.cursor,
@@ -353,7 +354,7 @@ async def key_list(context: Context, given: ListKeys) -> KeyPage:
 async def key_get(context: Context, given: OneKey) -> KeyView:
     """Get an API key.
 
-    Its name, scopes and when it was used last; never its secret.
+    Returns its name, scopes and last use; never its secret.
     """
     return _view(await key_in_reach(context, given.key_id), context.now_ms())
 
@@ -373,8 +374,8 @@ async def key_get(context: Context, given: OneKey) -> KeyView:
 async def key_revoke(context: Context, given: OneKey) -> KeyView:
     """Revoke an API key.
 
-    It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key that may do
-    more than yours can only be revoked by somebody who may do as much.
+    It fails from the next request on, and its calls in progress end. This cannot be undone. A key that may do more than
+    yours can only be revoked by somebody who may do as much.
     """
     row = await key_in_reach(context, given.key_id)
     check_scopes(context, row.scopes)
@@ -383,7 +384,7 @@ async def key_revoke(context: Context, given: OneKey) -> KeyView:
         return _view(row, now)
     row = msgspec.structs.replace(row, revoked_at=now)
     view = _view(row, now)
-    await context.services.platform.put_key(row, call=idempotency.answered(context, Reply(value=view)))
+    await put_key(context.services.platform, row, call=idempotency.answered(context, Reply(value=view)))
     context.services.keys_changed()
     return view
 
@@ -403,8 +404,8 @@ async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     """Replace an API key.
 
     Makes a key with the same name, scopes, tools, expiry and subject, and ends the old one, at once or after `overlap`.
-    A key is replaced once: of several calls at once one makes the new key. You get its secret, so you can replace only
-    a key that you could make: your own and those that stand for you, and with `key:subject` those of others.
+    A key is replaced once: of several calls at the same time, one makes the new key. You get its secret, so you can
+    replace only keys that you could make: your own, those that stand for you, and with `key:subject` those of others.
     """
     overlap_ms, now = _duration_ms(given.overlap, "overlap"), context.now_ms()
     old, like_old = await _successor(context, given)
@@ -413,9 +414,9 @@ async def key_rotate(context: Context, given: RotateKey) -> Reply[NewKey]:
     ended = (
         msgspec.structs.replace(old, expires_at=ends_at) if overlap_ms else msgspec.structs.replace(old, revoked_at=now)
     )
-    outcome = await context.services.platform.replace_key(ended, made, call=idempotency.answered(context, reply))
+    outcome = await replace_key(context.services.platform, ended, made, call=idempotency.answered(context, reply))
     if isinstance(outcome, KeyNotReplaced):
-        hint = f"rotate its successor {outcome.successor}" if outcome.successor else "create a new one"
+        hint = f"rotate its successor {outcome.successor}" if outcome.successor else "create a new key with key.create"
         raise Conflict("KEY_NOT_ACTIVE", f"the key {old.name} was replaced or revoked already", hint)
     context.services.keys_changed()
     return reply

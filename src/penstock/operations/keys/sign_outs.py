@@ -21,6 +21,7 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.console_sessions import SESSION_KIND, SIGN_OUT_KIND, sessions_of, sign_out_id
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, put_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -72,9 +73,10 @@ async def _principal_of(context: Context, given: SignOut) -> str:
     errors=("SCOPE_REQUIRED",),
 )
 async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
-    """End every session of the console, in all browsers: your own, or with `key:write` those of somebody else.
+    """End every console session of a person.
 
-    Keys and tokens stay valid; to take them away, revoke them.
+    Ends your own sessions in all browsers, or with `key:write` those of another person. Keys and tokens stay valid;
+    revoke them to end them.
     """
     principal, now = await _principal_of(context, given), context.now_ms()
     body: JsonObject = {"principal": principal, "before_ms": now}
@@ -90,11 +92,13 @@ async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
     )
     reply = Reply(value=SignedOut(principal=principal, ended_at=instant(now)))
     context.call.about(principal)
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply))
+    await put_resource(
+        context.services.platform, row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply)
+    )
     # From here on they count for nothing; what is stored of them, such as tokens of the issuer, is not needed any more.
     for session in await sessions_of(context.services.platform, context.tenant, principal):
-        await context.services.platform.delete_resource(
-            session.tenant, SESSION_KIND, session.resource_id, expected_etag=session.etag
+        await delete_resource(
+            context.services.platform, session.tenant, SESSION_KIND, session.resource_id, expected_etag=session.etag
         )
     context.services.keys_changed()
     return reply

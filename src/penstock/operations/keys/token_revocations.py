@@ -1,6 +1,6 @@
 """Operations on access tokens: revoke a token or all of a subject, list what is revoked, let a subject in again.
 
-A revocation holds from the next request on, for open streams and for calls in flight. Whoever is revoked also loses
+A revocation holds from the next request on, for open streams and for calls in flight. A revoked subject also loses
 what it left behind: the keys that it made, and the keys that were made with those; schedules and webhooks that act for
 it start nothing any more. An issuer that revokes a token itself does not tell us; a token that it signed is valid until
 it expires.
@@ -31,6 +31,8 @@ from penstock.operations.gate.tokens.revocations import (
     token_revocation_id,
 )
 from penstock.runtime.ports.platform import ANY_ETAG, KeyRow, ResourceRow, body_etag
+from penstock.runtime.tables.api_keys import list_keys, put_key
+from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -108,7 +110,7 @@ class OneRevocation(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fi
 def _tenant(context: Context, wanted: str | None) -> str:
     tenant = wanted or context.tenant
     if tenant != context.tenant and not context.is_operator:
-        message = "only who owns everything in the default tenant may revoke tokens of other tenants"
+        message = "only an owner in the default tenant may revoke tokens of other tenants"
         raise Denied("SCOPE_REQUIRED", message, "leave `tenant` out", {"scope": EVERYTHING})
     return tenant
 
@@ -162,7 +164,7 @@ def _view(row: ResourceRow, revoked_keys: list[str] | None = None) -> Revocation
 async def token_revoke(context: Context, given: RevokeToken) -> Reply[Revocation]:
     """Revoke an access token, or all tokens of a subject.
 
-    It holds from the very next request on, and what is under way ends. A subject also loses the keys that it made.
+    Applies from the next request on, and ends calls in progress. A subject also loses the keys that it made.
     """
     resource_id, tenant = _resource_id(context, given), _tenant(context, given.tenant)
     body: JsonObject = {"issuer": given.issuer}
@@ -185,9 +187,11 @@ async def token_revoke(context: Context, given: RevokeToken) -> Reply[Revocation
     view = _view(row, [key.key_id for key in keys])
     reply = Reply(value=view, location=f"/tokens/revocations/{resource_id}")
     context.call.about(resource_id)
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply))
+    await put_resource(
+        context.services.platform, row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply)
+    )
     for key in keys:
-        await context.services.platform.put_key(msgspec.structs.replace(key, revoked_at=now))
+        await put_key(context.services.platform, msgspec.structs.replace(key, revoked_at=now))
     context.services.keys_changed()
     return reply
 
@@ -197,7 +201,7 @@ async def _keys_of(context: Context, tenant: str, principal_id: str) -> list[Key
     every: list[KeyRow] = []
     cursor: str | None = None
     while True:
-        page = await context.services.platform.keys(tenant=tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        page = await list_keys(context.services.platform, tenant=tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
         every.extend(page.rows)
         cursor = page.next_cursor
         if cursor is None:
@@ -221,8 +225,12 @@ async def _keys_of(context: Context, tenant: str, principal_id: str) -> list[Key
 )
 async def token_list_revoked(context: Context, given: ListRevocations) -> RevocationPage:
     """List revoked tokens and subjects."""
-    page = await context.services.platform.resources(
-        _tenant(context, given.tenant), REVOCATION_KIND, limit=given.limit, cursor=given.cursor
+    page = await list_resources(
+        context.services.platform,
+        _tenant(context, given.tenant),
+        REVOCATION_KIND,
+        limit=given.limit,
+        cursor=given.cursor,
     )
     return RevocationPage(items=[_view(row) for row in page.rows], next_cursor=page.next_cursor)
 
@@ -230,7 +238,7 @@ async def token_list_revoked(context: Context, given: ListRevocations) -> Revoca
 async def _find_revocation(context: Context, given: OneRevocation) -> ResourceRow:
     """Find the revocation that the input of a call names."""
     tenant = _tenant(context, given.tenant)
-    row = await context.services.platform.resource(tenant, REVOCATION_KIND, given.revocation_id)
+    row = await read_resource(context.services.platform, tenant, REVOCATION_KIND, given.revocation_id)
     if row is None:
         message = f"there is no revocation {given.revocation_id}"
         raise NotFound("REVOCATION_NOT_FOUND", message, "list them with token.list_revoked")
@@ -248,14 +256,15 @@ async def _find_revocation(context: Context, given: OneRevocation) -> ResourceRo
     errors=("REVOCATION_NOT_FOUND", "SCOPE_REQUIRED"),
 )
 async def token_restore(context: Context, given: OneRevocation) -> Deleted:
-    """Take a revocation back.
+    """Undo a revocation.
 
-    The subject may come in again with a token; keys that ended with the revocation stay revoked.
+    The subject may use tokens again. Keys that ended with the revocation stay revoked.
     """
     tenant, platform = _tenant(context, given.tenant), context.services.platform
     answer = Deleted(id=given.revocation_id)
     await _find_revocation(context, given)
-    await platform.delete_resource(
+    await delete_resource(
+        platform,
         tenant,
         REVOCATION_KIND,
         given.revocation_id,

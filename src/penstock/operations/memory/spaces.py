@@ -17,6 +17,7 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import chain_of, id_for_callers
 from penstock.operations.gate.context import Context
 from penstock.runtime.ports.memory import MemoryScope, MemorySpace, MemoryStore
+from penstock.runtime.tables.api_keys import read_key
 
 __all__ = ["SESSION_LABEL", "memory_of", "space_of"]
 
@@ -26,10 +27,12 @@ _REPLACED_MAX: Final = 100
 
 
 def memory_of(context: Context) -> MemoryStore:
-    """Return the store; raise if there is none here."""
+    """Return the store; raise if it does not exist here."""
     found = context.services.memory
     if found is None:
-        raise Unavailable("NOT_CONFIGURED", "this process has no store for memory", "ask the server")
+        raise Unavailable(
+            "NOT_CONFIGURED", "this process has no store for memory", "send the call to a server (`penstock serve`)"
+        )
     return found
 
 
@@ -37,13 +40,13 @@ async def space_of(context: Context, scope: MemoryScope, session_id: str | None)
     """Return the space that a call names; raise `Rejected` if it cannot be one."""
     if scope != "session":
         if session_id is not None:
-            raise Rejected("SESSION_UNEXPECTED", f"the memory of a {scope} has no sessions", "leave session_id out")
+            raise Rejected("SESSION_UNEXPECTED", f"the memory of a {scope} has no sessions", "leave `session_id` out")
         owner = await _owner(context) if scope == "principal" else ""
         return MemorySpace(tenant=context.tenant, scope=scope, owner=owner)
     session = session_id or await _session_of_run(context)
     if session is None:
-        message = "the memory of a session needs to know which one"
-        raise Rejected("SESSION_REQUIRED", message, "name it with session_id; a call that a run makes has its own")
+        message = "the memory of a session needs a session id"
+        raise Rejected("SESSION_REQUIRED", message, "send `session_id`; calls of a run have their own")
     return MemorySpace(tenant=context.tenant, scope=scope, owner=await _owner(context), session=session)
 
 
@@ -52,7 +55,7 @@ async def _owner(context: Context) -> str:
     principal = context.principal
     name, key_id = principal.id, principal.key_id
     for _ in range(_REPLACED_MAX):
-        row = None if key_id is None else await context.services.platform.key(key_id)
+        row = None if key_id is None else await read_key(context.services.platform, key_id)
         if row is None or row.replaces is None or row.tenant != context.tenant:
             break
         key_id = row.replaces

@@ -1,7 +1,7 @@
 """Whether a run may start now: the rate that its workflow asks for, and the quotas of whom it counts for.
 
 `starting` decides who may start a workflow; this module decides when. A start counts once for the workflow and once for
-each workflow that it runs as a child. How often a run starts a child is not counted: it is under way.
+each workflow that it runs as a child. How often a run starts a child is not counted: the run was admitted.
 
 Above it: everything that starts runs. Below it: `gate.rates`, `starting`.
 """

@@ -9,6 +9,7 @@ from penstock.base.errors import Conflict
 from penstock.base.json import JsonObject
 from penstock.definitions.agents.schemas import is_agent
 from penstock.operations.gate.context import Context
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["AGENT_KIND", "AGENT_NAME_TAKEN", "DELEGATE_TAKEN", "refuse_agent_name"]
 
@@ -24,6 +25,6 @@ async def refuse_agent_name(context: Context, name: str, document: JsonObject) -
         return
     if name in context.services.delegates:
         raise Conflict(AGENT_NAME_TAKEN, f"the settings have an agent {name}", DELEGATE_TAKEN)
-    if await context.services.platform.resource(context.tenant, AGENT_KIND, name) is not None:
+    if await read_resource(context.services.platform, context.tenant, AGENT_KIND, name) is not None:
         message = f"the registry has an agent {name}"
         raise Conflict(AGENT_NAME_TAKEN, message, "choose another name, or delete that one with agent.delete")

@@ -1,7 +1,7 @@
 """Sessions of the console as they are stored: what somebody signed in with, from where, and since when.
 
 A session that was begun with a key has the rights of the key. Of a token there is nothing to look up later: the session
-keeps what the token said, and ends with it, unless the issuer gave something to refresh it with. Whoever signs out
+keeps what the token said, and ends with it, unless the issuer gave something to refresh it with. A person who signs out
 everywhere ends all sessions that were begun before.
 
 Above it: the console, the operations on sessions. Below it: the platform port.
@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import sys
 from dataclasses import dataclass
+from functools import partial
 from hashlib import sha256
 from secrets import token_hex
 from typing import Any
@@ -18,10 +19,15 @@ from typing import Any
 import msgspec
 
 from penstock.base import limits
+from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
 from penstock.base.lru_cache import CurrentValues
 from penstock.governance.principals import KeyKind, Principal, TokenReference
-from penstock.runtime.ports.platform import KeyRow, PlatformStore, ResourceRow, body_etag
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import KeyRow, ResourceRow, body_etag
+from penstock.runtime.ports.topics import Topic
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.resources import list_all_resources, list_resources, read_resource
 
 __all__ = [
     "LOGOUT_KIND",
@@ -113,9 +119,9 @@ class SessionRecord(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
     name: str
     began_ms: int
     used_ms: int
-    """When it was last used, as far as that is stored: when its cookie was last replaced."""
+    """When it was last used, as far as that is stored: when the server last replaced its cookie."""
     turn: int = 0
-    """How often its cookie was replaced; the cookie says which one it is."""
+    """How often the server replaced its cookie; each cookie says which one it is."""
     key_id: str | None = None
     token: TokenSession | None = None
     process: str | None = None
@@ -188,31 +194,40 @@ class KeptSession:
 
 
 class SessionRecords:
-    """Looks sessions up: again after every change of the store, by whichever process."""
+    """Looks sessions up: again after any process changed a session or a key."""
 
-    def __init__(self, platform: PlatformStore) -> None:
+    def __init__(self, platform: Database) -> None:
         self._platform = platform
         self._known: CurrentValues[tuple[str, str], KeptSession] = CurrentValues(
-            platform.change_mark, limits.CONSOLE_SESSIONS_CACHED
+            partial(platform.changed, Topic.SESSIONS, Topic.KEYS), limits.CONSOLE_SESSIONS_CACHED
         )
 
     async def find(self, tenant: str, session_id: str) -> KeptSession | None:
-        """Return a session; None if there is none: it has ended, or never was."""
+        """Return a session; None if it does not exist: it has ended, or never was."""
         known = self._known.at_hand()
         found = known.get((tenant, session_id))
         if found is None:
-            row = await self._platform.resource(tenant, SESSION_KIND, session_id)
+            row = await read_resource(self._platform, tenant, SESSION_KIND, session_id)
             found = None if row is None else await self.kept(row)
             if found is not None:
                 known.put((tenant, session_id), found)
         return found
+
+    async def list_all(self) -> list[KeptSession]:
+        """Return every session of every tenant that can be read."""
+        rows = await list_all_resources(self._platform, SESSION_KIND)
+        return [kept for row in rows if (kept := await self.kept(row)) is not None]
+
+    async def knows_logout(self, logout_id: str) -> bool:
+        """Whether a logout token was used before."""
+        return await read_resource(self._platform, DEFAULT_TENANT, LOGOUT_KIND, logout_id) is not None
 
     async def kept(self, row: ResourceRow) -> KeptSession | None:
         """Return a session with what decides whether it counts."""
         record = record_of(row.body)
         if record is None:
             return None
-        key = None if record.key_id is None else await self._platform.key(record.key_id)
+        key = None if record.key_id is None else await read_key(self._platform, record.key_id)
         return KeptSession(
             tenant=row.tenant,
             session_id=row.resource_id,
@@ -223,13 +238,18 @@ class SessionRecords:
         )
 
 
-async def sessions_of(platform: PlatformStore, tenant: str, principal_id: str) -> list[ResourceRow]:
+async def sessions_of(platform: Database, tenant: str, principal_id: str) -> list[ResourceRow]:
     """Return all sessions of a principal."""
     found: list[ResourceRow] = []
     cursor: str | None = None
     while True:
-        page = await platform.resources(
-            tenant, SESSION_KIND, limit=limits.PAGE_LIMIT_MAX, cursor=cursor, prefix=sessions_prefix(principal_id)
+        page = await list_resources(
+            platform,
+            tenant,
+            SESSION_KIND,
+            limit=limits.PAGE_LIMIT_MAX,
+            cursor=cursor,
+            prefix=sessions_prefix(principal_id),
         )
         found.extend(row for row in page.rows if row.body.get("principal") == principal_id)
         cursor = page.next_cursor
@@ -238,7 +258,7 @@ async def sessions_of(platform: PlatformStore, tenant: str, principal_id: str) -
 
 
 def new_session_id(principal_id: str) -> str:
-    """Return the id of a new session. It is no secret: the cookie is signed."""
+    """Return the id of a new session. It does not have to be secret, because the server signs the cookie."""
     return f"{sessions_prefix(principal_id)}{token_hex(12)}"
 
 
@@ -252,12 +272,12 @@ def sign_out_id(principal_id: str) -> str:
     return sha256(principal_id.encode()).hexdigest()[:32]
 
 
-async def ended_before_ms(platform: PlatformStore, tenant: str, principal_id: str) -> int | None:
+async def ended_before_ms(platform: Database, tenant: str, principal_id: str) -> int | None:
     """Return when a principal last signed out everywhere: sessions that were begun before have ended.
 
     If the stored time cannot be read, every session has ended.
     """
-    row = await platform.resource(tenant, SIGN_OUT_KIND, sign_out_id(principal_id))
+    row = await read_resource(platform, tenant, SIGN_OUT_KIND, sign_out_id(principal_id))
     if row is None:
         return None
     found = row.body.get("before_ms")

@@ -13,6 +13,7 @@ from penstock.base.json import JsonObject, object_or_empty
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import first_missing
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, put_resource, read_resource
 
 __all__ = ["forget_protection", "keep_protection", "kept_protection", "refuse_loosening"]
 
@@ -22,7 +23,7 @@ _DELETED = "deleted_"
 
 async def kept_protection(context: Context, kind: str, name: str) -> JsonObject:
     """Return what is kept of an entry that was deleted: its governance, or nothing."""
-    row = await context.services.platform.resource(context.tenant, f"{_DELETED}{kind}", name)
+    row = await read_resource(context.services.platform, context.tenant, f"{_DELETED}{kind}", name)
     return {} if row is None else row.body
 
 
@@ -44,7 +45,7 @@ async def keep_protection(context: Context, row: ResourceRow) -> None:
         updated_by=context.principal.id,
         author=row.author,
     )
-    await context.services.platform.put_resource(kept, expected_etag=ANY_ETAG)
+    await put_resource(context.services.platform, kept, expected_etag=ANY_ETAG)
 
 
 async def forget_protection(context: Context, row: ResourceRow) -> None:
@@ -52,7 +53,7 @@ async def forget_protection(context: Context, row: ResourceRow) -> None:
     if row.body.get(_GOVERNANCE) or not await kept_protection(context, row.kind, row.resource_id):
         return
     kind = f"{_DELETED}{row.kind}"
-    await context.services.platform.delete_resource(row.tenant, kind, row.resource_id, expected_etag=ANY_ETAG)
+    await delete_resource(context.services.platform, row.tenant, kind, row.resource_id, expected_etag=ANY_ETAG)
 
 
 def refuse_loosening(context: Context, what: str, before: JsonObject, after: JsonObject) -> None:

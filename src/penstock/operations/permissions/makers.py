@@ -35,6 +35,7 @@ from penstock.operations.permissions.weaker import refuse_by_author, refuse_unat
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
 from penstock.runtime.schedules.scheduler import made_by, origin_of
+from penstock.runtime.tables.api_keys import list_keys, read_key
 
 __all__ = [
     "PROGRAM",
@@ -62,12 +63,12 @@ SCHEDULE = TriggerKind(
     "the schedule",
     "SCHEDULE_MAKER_UNKNOWN",
     "somebody who may start the workflow changes the schedule, or stores a new version of the workflow that asks for "
-    "it, and it goes on in their name",
+    "it, and it continues in their name",
 )
 WEBHOOK = TriggerKind(
     "the webhook",
     "WEBHOOK_MAKER_UNKNOWN",
-    "somebody who may start the workflow stores a new version of it, and the webhook goes on in their name",
+    "somebody who may start the workflow stores a new version of it; the webhook then acts in their name",
 )
 # The scopes of a trigger that only signals the runs of its own workflow.
 _SIGNAL = frozenset({"execution:write"})
@@ -91,7 +92,7 @@ def maker_of_trigger(row: DefinitionRow) -> str:
 
 
 def author_of_schedule(row: ScheduleRow) -> Author | None:
-    """Return who wrote a schedule, if an operation made it; what is no author counts as an agent's."""
+    """Return who wrote a schedule, if an operation made it; an unreadable author counts as an agent."""
     kept = row.spec.get(AUTHOR)
     if kept is None:
         return None
@@ -130,9 +131,9 @@ async def rights_of_maker(
         found = await principal_with(services, (tenant, maker), authority, kind, credential)
         if found is not None:
             return found
-    key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
+    key = await read_key(services.platform, maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
     if key is None or key.tenant != tenant:
-        raise Denied(kind.unknown_code, f"{kind.label} was made by {maker}, who is not known any more", kind.hint)
+        raise Denied(kind.unknown_code, f"{kind.label} was made by {maker}, whose key no longer exists", kind.hint)
     return principal_of(await _valid(services, key, kind))
 
 
@@ -140,7 +141,7 @@ async def as_trigger(services: Services, trigger: Principal, maker: str | None) 
     """Return the principal of a trigger as acting for its maker: with the subject, lineage and quotas of that."""
     if maker is None:
         return trigger
-    key = await services.platform.key(maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
+    key = await read_key(services.platform, maker.removeprefix(_KEY)) if maker.startswith(_KEY) else None
     if key is None or key.tenant != trigger.tenant:
         return replace(trigger, acting_for=(maker,), subject=maker, accounts=(maker,))
     known = principal_of(key)
@@ -162,7 +163,7 @@ async def check_maker(
 ) -> tuple[str, ...]:
     """Return the scopes that starting a workflow needs; raise `Denied` if the trigger's maker lacks one.
 
-    `author` wrote the trigger, if it is no part of the workflow.
+    `author` wrote the trigger, if it is stored apart from the workflow.
     """
     if newest is not None:
         refuse_proposed_version(services, newest)
@@ -174,7 +175,7 @@ async def check_maker(
     missing = first_missing(maker, needed)
     if missing is not None:
         message = f"{maker.id}, who made {kind.label}, does not have the scope {missing}"
-        raise Denied("SCOPE_REQUIRED", message, "ask the owner for it", {"scope": missing})
+        raise Denied("SCOPE_REQUIRED", message, "ask an owner to give them the scope", {"scope": missing})
     return needed
 
 
@@ -207,7 +208,7 @@ async def _successor(services: Services, key: KeyRow) -> KeyRow | None:
     """Return the key that replaced this one."""
     cursor: str | None = None
     while True:
-        page = await services.platform.keys(tenant=key.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        page = await list_keys(services.platform, tenant=key.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
         found = next((row for row in page.rows if row.replaces == key.key_id), None)
         cursor = page.next_cursor
         if found is not None or cursor is None:

@@ -1,7 +1,7 @@
-"""What principals are called, for those who read who asked and who decided.
+"""What principals are called, for people who read who asked and who decided.
 
 A key has a name that its maker chose, a user of the machine has theirs, and a token says whose it is. A key of another
-tenant has no name here. Two keys may have the same name: whoever shows one shows its id, too.
+tenant has no name here. Two keys may have the same name: a page that shows one shows its id, too.
 
 Above it: the operations that show who asked and who decided. Below it: the platform port.
 """
@@ -12,6 +12,7 @@ from collections.abc import Iterable
 
 from penstock.base import limits
 from penstock.operations.gate.context import Context
+from penstock.runtime.tables.api_keys import list_keys
 
 __all__ = ["names_of"]
 
@@ -25,7 +26,7 @@ async def names_of(context: Context, principals: Iterable[str | None]) -> dict[s
     named: dict[str, str] = {}
     for first in range(0, len(keys), limits.KEYS_NAMED_MAX):
         several = keys[first : first + limits.KEYS_NAMED_MAX]
-        page = await context.services.platform.keys(tenant=context.tenant, limit=len(several), ids=several)
+        page = await list_keys(context.services.platform, tenant=context.tenant, limit=len(several), ids=several)
         named.update({row.principal_id: row.name for row in page.rows})
     return {principal: named.get(principal) or _name_in(principal) for principal in wanted}
 

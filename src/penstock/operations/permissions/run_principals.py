@@ -1,10 +1,10 @@
-"""On whose authority a run acts while it is under way: that of the principal who started it, as far as it is known now.
+"""On whose authority a run acts: that of the principal who started it, as far as it is known now.
 
 What policies see of a principal is looked up again: the kind, groups and scopes of a key are those that it has now. A
 schedule or a webhook acts for its maker. Of a token, or of the principal of a pipe, there is nothing to look up: the
 first record of the run keeps what it might do then.
 
-A child or a tool call goes on after a key was revoked, because a run that is under way goes on (`principal_of_run`).
+A run continues after the key that started it was revoked, and so do its children and tool calls (`principal_of_run`).
 What reads or changes data in the name of the starter needs rights that hold at that moment (`rights_of_run`).
 
 Above it: what runs start by themselves, `query` nodes. Below it: `makers`, the ports.
@@ -34,6 +34,7 @@ from penstock.operations.permissions.makers import (
 )
 from penstock.operations.permissions.standing_authority import AUTHORITY, stored_by_model, workflow_authority
 from penstock.runtime.schedules.scheduler import origin_of
+from penstock.runtime.tables.api_keys import read_key
 
 __all__ = ["principal_of_run", "recorded_principal", "rights_of_run", "run_caller"]
 
@@ -42,13 +43,13 @@ _TRIGGERS = (_SCHEDULE, "webhook:")
 _STARTER = TriggerKind(
     "the run",
     "RUN_STARTER_UNKNOWN",
-    "a run acts with the rights of whoever started it; start it again",
+    "start the run again: a run acts with the rights of its starter",
 )
 _OWNERS = ("local:", "os:", "system:")
 
 
 def run_caller(tenant: str, acts_for: str | None, *scopes: str) -> Principal:
-    """Return the principal of the internal calls that a run makes, for whoever it acts for."""
+    """Return the principal of the internal calls that a run makes, for the principal that it acts for."""
     return Principal(
         id="system:runs",
         tenant=tenant,
@@ -72,7 +73,8 @@ async def principal_of_run(services: Services, state: RunState, root_workflow: s
 
 
 async def rights_of_run(services: Services, state: RunState) -> Principal:
-    """Return whoever a run acts for, with the rights that they have now; raise `Denied` if they have none any more.
+    """Return the principal that a run acts for, with the rights that they have now; raise `Denied` if they have none
+    any more.
 
     Their key may have been revoked or expired, their token or all tokens of their subject revoked, or what was kept of
     a token may be too old.
@@ -127,7 +129,7 @@ async def _maker(services: Services, started_by: str, maker: str, tenant: str, w
 async def recorded_principal(services: Services, principal_id: str, tenant: str, starter: JsonObject) -> Principal:
     """Return a principal by its id, as far as it can be looked up; otherwise as it was recorded (`starter`)."""
     if principal_id.startswith(_KEY):
-        key = await services.platform.key(principal_id.removeprefix(_KEY))
+        key = await read_key(services.platform, principal_id.removeprefix(_KEY))
         if key is not None and key.tenant == tenant:
             return principal_of(key)
     is_owner = principal_id == PROGRAM or principal_id.startswith(_OWNERS)

@@ -38,7 +38,7 @@ class SessionVault:
         return self._vault.seal(tenant, session_id, encode_bytes(tokens))
 
     def unseal(self, tenant: str, session_id: str, sealed: str | None) -> SessionTokens:
-        """Decrypt them; those that were sealed for another session, or with another secret, are none."""
+        """Decrypt them; those that were sealed for another session, or with another secret, are left out."""
         content = None if sealed is None else self._vault.unseal(tenant, session_id, sealed)
         if content is None:
             return SessionTokens()

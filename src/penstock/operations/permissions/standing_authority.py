@@ -27,6 +27,7 @@ from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Context, Principal, Services
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.tables.resources import put_resource, read_resource
 
 __all__ = [
     "AUTHOR",
@@ -71,7 +72,7 @@ async def keep_workflow_authority(context: Context, name: str, definition_hash: 
     resource_id = _workflow_id(context.principal.id, name, definition_hash)
     by_model = context.request.by_model
     # A person who stores the same version again answers for it.
-    if by_model or await context.services.platform.resource(context.tenant, _BY_MODEL, resource_id) is not None:
+    if by_model or await read_resource(context.services.platform, context.tenant, _BY_MODEL, resource_id) is not None:
         await _keep(context, _BY_MODEL, resource_id, {"by_model": by_model})
     if has_kept_authority(context.principal.id):
         await _keep(context, _KIND, resource_id, _of(context))
@@ -89,7 +90,7 @@ async def _keep(context: Context, kind: str, resource_id: str, body: JsonObject)
         updated_at=now,
         updated_by=context.principal.id,
     )
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG)
+    await put_resource(context.services.platform, row, expected_etag=ANY_ETAG)
 
 
 async def stored_by_model(services: Services, row: DefinitionRow | None) -> bool:
@@ -97,16 +98,16 @@ async def stored_by_model(services: Services, row: DefinitionRow | None) -> bool
     if row is None or row.created_by is None:
         return False
     resource_id = _workflow_id(row.created_by, row.name, row.hash)
-    found = await services.platform.resource(row.tenant, _BY_MODEL, resource_id)
+    found = await read_resource(services.platform, row.tenant, _BY_MODEL, resource_id)
     return found is not None and found.body.get("by_model") is not False
 
 
 async def workflow_authority(services: Services, row: DefinitionRow | None) -> JsonValue:
-    """Return what is kept of the maker of a stored workflow; None if there is nothing."""
+    """Return the kept authority of the maker of a stored workflow, or None."""
     if row is None or row.created_by is None or not has_kept_authority(row.created_by):
         return None
     resource_id = _workflow_id(row.created_by, row.name, row.hash)
-    found = await services.platform.resource(row.tenant, _KIND, resource_id)
+    found = await read_resource(services.platform, row.tenant, _KIND, resource_id)
     return None if found is None else found.body
 
 
@@ -119,7 +120,7 @@ async def principal_with(
 ) -> Principal | None:
     """Return a maker (`whose`: its tenant and its id) with the authority that was kept for it.
 
-    None if there is none; raise `Denied` if it has ended.
+    None if it does not exist; raise `Denied` if it has ended.
 
     With a `credential`, the name of the very token that was used, a revocation of that token ends it too.
     """
@@ -131,7 +132,7 @@ async def principal_with(
     if authority.principal != maker:
         return None
     if authority.until <= services.clock.now_ms():
-        message = f"{label} was made by {maker} so long ago that somebody has to confirm it"
+        message = f"{label} was made by {maker} too long ago, so somebody must confirm it"
         raise Denied("AUTHORITY_EXPIRED", message, hint)
     token: TokenReference | None = None
     if maker.startswith(TOKEN):
@@ -144,7 +145,7 @@ async def principal_with(
             token_id=None if credential is None else credential.removeprefix(f"{TOKEN}{issuer}:"),
         )
         if await services.is_token_revoked(token):
-            message = f"{label} was made by {maker}, whose tokens are not accepted any more"
+            message = f"{maker} made {label}, and the server no longer accepts their tokens"
             raise Denied("TOKEN_REVOKED", message, hint)
     return Principal(
         id=maker,

@@ -24,6 +24,7 @@ from penstock.definitions.start_needs import ChildReference, StartNeeds, start_n
 from penstock.operations.gate.context import Context, Principal, Services
 from penstock.operations.permissions.authorship import refuse_proposed_version
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = [
     "READ_SCOPE",
@@ -57,7 +58,7 @@ _TOOLS = "tool"
 def unknown_workflow(name: str, definition_hash: str | None = None) -> NotFound:
     """Return the error for a workflow that does not exist or that the caller may not see; it does not reveal which."""
     message = f"there is no workflow {name}" + (f" with hash {definition_hash}" if definition_hash else "")
-    return NotFound(UNKNOWN_WORKFLOW, message, "list the workflows to see which there are")
+    return NotFound(UNKNOWN_WORKFLOW, message, "list the workflows with workflow.list")
 
 
 def needs_of(services: Services, row: DefinitionRow) -> StartNeeds:
@@ -124,7 +125,7 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
         found.update(f"approve:{group}" for group in needs.groups)
     for rules in upstreams.rules_for(tenant).values() if upstreams is not None else ():
         found.update(scope for rule in rules.rules.values() for scope in (UPSTREAM_RUN_SCOPE, *rule.scopes))
-    registered = await services.platform.resources(tenant, _TOOLS, limit=limits.TOOLS_PER_TENANT_MAX)
+    registered = await list_resources(services.platform, tenant, _TOOLS, limit=limits.TOOLS_PER_TENANT_MAX)
     for entry in registered.rows:
         scopes = object_or_empty(entry.body.get("governance")).get("scopes")
         found.update(str(scope) for scope in (scopes if isinstance(scopes, list) else []))
@@ -188,7 +189,7 @@ async def find_workflow(context: Context, given: Any) -> DefinitionRow:
 
 
 async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
-    """Return a workflow of the caller's tenant; raise NotFound if there is none."""
+    """Return a workflow of the caller's tenant; raise NotFound if it does not exist."""
     store = context.services.store
     row = await store.definition_named(workflow_id, tenant=context.tenant)
     # To callers, a deleted workflow has no versions.

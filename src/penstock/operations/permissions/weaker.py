@@ -4,8 +4,8 @@ Only authors that act as agents narrow a run. People and services that deploy ar
 pipeline needs `workflow:write`, and not every scope of every workflow that it stores.
 
 An author has at most the scopes that it had when it stored the version, and at most those that its key has now. A key
-that was revoked or has expired keeps its last scopes here: a person accepted the version, and it goes on. For versions
-of releases that did not keep scopes, and whose author has no key, only the kind of the author counts.
+that was revoked or has expired keeps its last scopes here: a person accepted the version, and it continues. For
+versions of releases that did not keep scopes, and whose author has no key, only the kind of the author counts.
 
 A start is decided as the call of an agent if an agent wrote any child that it may run: otherwise a harmless wrapper
 could do what its author may only propose.
@@ -32,6 +32,8 @@ from penstock.runtime.chains import AUTHOR_LABEL, NOT_ACCEPTED, TRUST_LABEL, VER
 from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
 from penstock.runtime.spending import caller_of
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = [
     "agents_of_children",
@@ -54,7 +56,7 @@ async def scopes_of_author(services: Services, author: Author, tenant: str) -> f
     found = frozenset({EVERYTHING}) if author.scopes is None else frozenset(author.scopes)
     key = None
     if author.principal.startswith(_KEY):
-        key = await services.platform.key(author.principal.removeprefix(_KEY))
+        key = await read_key(services.platform, author.principal.removeprefix(_KEY))
     return common_scopes(found, frozenset(key.scopes)) if key is not None and key.tenant == tenant else found
 
 
@@ -107,13 +109,13 @@ async def refuse_proposed_run(services: Services, row: RunRow) -> None:
 async def _entry_of_run(services: Services, row: RunRow) -> ResourceRow | None:
     """Return the entry of a registry that a run is of, as it is now."""
     kind, _, name = row.workflow_name.partition(":")
-    return await services.platform.resource(row.tenant, kind, name) if kind in _REGISTERED else None
+    return await read_resource(services.platform, row.tenant, kind, name) if kind in _REGISTERED else None
 
 
 async def refuse_by_author(services: Services, row: DefinitionRow) -> None:
     """Refuse to start a version whose children need a scope that its author lacks, or that of a child with children.
 
-    Only agents are asked for: see above. Most versions have no children, and nothing is read for them.
+    Only what an agent wrote is checked: see above. Most versions have no children, and nothing is read for them.
     """
     if services.holds.authorship.enforced and needs_of(services, row).children:
         refusal = await _author_refusal(services, row)
@@ -157,8 +159,8 @@ async def refuse_unattended(services: Services, row: DefinitionRow, label: str, 
 
     `by_agent` says that an agent made the trigger, or wrote a part of it.
 
-    A run that is under way cannot wait, and a trigger has nobody to ask. Whoever accepted the trigger accepted what it
-    starts, and not what that starts further.
+    A run that has begun cannot wait, and a trigger has nobody to ask. The person who accepted the trigger accepted what
+    it starts, and not what that starts further.
     """
     needs = needs_of(services, row)
     if not services.holds.authorship.enforced or not needs.children:

@@ -1,6 +1,6 @@
 """Witnesses: the state that a call would change, as an approval remembers it.
 
-An approval is bound to its witness. If the state is another one when the call is to be made, somebody changed it in
+An approval is bound to its witness. If the state differs when the call is to be made, somebody changed it in
 between, and the call is not made.
 
 Above it: operations that change what is stored. Below it: the ports.

@@ -78,7 +78,7 @@ class PolicyDocument(msgspec.Struct, frozen=True, kw_only=True):
     updated_at: str | None
     updated_by: str | None
     author: AuthorView | None = None
-    """Who wrote it. Policies of a tenant only forbid, so that one that nobody accepted holds, too."""
+    """Who wrote it. Policies of a tenant only forbid, so they apply even before a person accepts them."""
     problems: list[PolicyProblemView] = []
     """What was found when it was stored, or is wrong now: warnings only, unless a release changed the rules."""
 
@@ -181,7 +181,7 @@ def _view(context: Context, row: ResourceRow) -> PolicyDocument:
 async def policy_list(context: Context, given: Nothing) -> PolicyList:
     """List policies.
 
-    Those of the server, which hold for all tenants, and the documents that your tenant stored.
+    Returns the policies of the server, which apply to all tenants, and the documents that your tenant stored.
     """
     stage = stage_of(context)
     policies = await stage.of(context.tenant)
@@ -204,7 +204,7 @@ async def policy_list(context: Context, given: Nothing) -> PolicyList:
     errors=("POLICY_NOT_FOUND",),
 )
 async def policy_get(context: Context, given: OnePolicy) -> Reply[PolicyDocument]:
-    """Get a document with policies."""
+    """Get a policy document."""
     row = await _TABLE.find(context, given.policy_id)
     return Reply(value=_view(context, row), etag=row.etag)
 
@@ -224,9 +224,9 @@ async def policy_get(context: Context, given: OnePolicy) -> Reply[PolicyDocument
 async def policy_put(context: Context, given: PutPolicy) -> Reply[PolicyDocument]:
     """Store policies of your tenant.
 
-    They hold from now on, and only narrow what the server's policies permit: they are forbids, some of which may ask
-    for an approval. All of them are checked first, and none is stored if one has a mistake. Changing which of them are
-    enforced and which only watched (@mode) needs the scope policy:shadow.
+    They apply from now on, and can only narrow what the server's policies permit: they are forbids, some of which may
+    ask for an approval. All of them are checked first, and none is stored if one has a mistake. Changing which of them
+    are enforced and which only watched (@mode) needs the scope policy:shadow.
     """
     stage = stage_of(context)
     page = await _TABLE.page(context, limit=limits.POLICY_DOCUMENTS_PER_TENANT_MAX, cursor=None)
@@ -284,9 +284,9 @@ def _changed(context: Context, stage: Any) -> None:
     errors=("POLICY_NOT_FOUND", "PRECONDITION_FAILED"),
 )
 async def policy_delete(context: Context, given: DeletePolicy) -> Deleted:
-    """Delete a document with policies.
+    """Delete a policy document.
 
-    What its policies forbade is allowed from now on, as far as others permit it.
+    What its policies forbade is allowed from now on, as far as other policies permit it.
     """
     stage = stage_of(context)
     answer = await _TABLE.delete(context, given.policy_id, given.if_match)
@@ -305,7 +305,8 @@ async def policy_delete(context: Context, given: DeletePolicy) -> Deleted:
 async def policy_check(context: Context, given: CheckPolicy) -> CheckedPolicy:
     """Check policies without storing them.
 
-    Against the schema of everything that can be called in your tenant. Every mistake is listed with its line.
+    Checks them against the schema of everything that can be called in your tenant, and lists every mistake with its
+    line.
     """
     read = await read_policies(context, [("text", given.text)], tenant=context.tenant, of_tenant=not given.server_wide)
     return CheckedPolicy(

@@ -28,6 +28,7 @@ from penstock.operations.gate.holds import HoldRequired, policy_approvals
 from penstock.operations.gate.policy_stage import Counting, Decided, Standpoint
 from penstock.operations.policies.reading import stage_of
 from penstock.operations.policies.targets import Called, find_called, meant_by
+from penstock.runtime.tables.api_keys import list_keys
 
 __all__ = ["OPERATIONS", "CallerKey", "ExplainedPrincipal", "explained_principal", "outcome_word"]
 
@@ -124,8 +125,8 @@ def outcome_word(outcome: PolicyOutcome) -> Literal["permitted", "forbidden", "a
 async def policy_explain(context: Context, given: ExplainCall) -> ExplainedCall:
     """Explain what would happen to a call.
 
-    Whether it is in the caller's lists, whether it would be made, held or refused with these arguments, who decides
-    about a held call, and which policies say so. Nothing is called.
+    Says whether the operation is in the caller's lists, and whether the call would be made, held or refused with these
+    arguments. Names who would decide about it, and the policies that say so. Nothing is called.
     """
     stage = stage_of(context)
     principal = await explained_principal(context, given.key, given.principal)
@@ -251,13 +252,15 @@ async def _holder(context: Context, named: str) -> Principal:
     """Return the principal of a key of the tenant, by its id or its name."""
     cursor: str | None = None
     while True:
-        page = await context.services.platform.keys(tenant=context.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+        page = await list_keys(
+            context.services.platform, tenant=context.tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor
+        )
         found = next((row for row in page.rows if named in (row.key_id, row.name) and row.revoked_at is None), None)
         if found is not None:
             return principal_of(found)
         cursor = page.next_cursor
         if cursor is None:
-            raise NotFound("KEY_NOT_FOUND", f"there is no key {named[:100]}", "list the keys to see which there are")
+            raise NotFound("KEY_NOT_FOUND", f"there is no key {named[:100]}", "list the keys with key.list")
 
 
 OPERATIONS: tuple[Capability, ...] = (policy_explain,)

@@ -1,7 +1,7 @@
 """The internal call that replaces the server's policies, when their files are read.
 
-Whether the policies are taken or refused is on record. If one of them is wrong, none is taken: the server goes on with
-the policies that it has. A file without a policy is wrong, too: nothing tells it from one that was cut off.
+Whether the policies are taken or refused is on record. If one of them is wrong, none is taken: the server continues
+with the policies that it has. A file without a policy is wrong, too: nothing tells it from one that was cut off.
 
 Above it: `app`, which watches the files. Below it: `governance.policy`, the gate's stage for policies.
 """

@@ -41,7 +41,11 @@ def stage_of(context: Context) -> PolicyStage:
     """Return the policies of this process; refuse if it has none."""
     stage = context.services.policies
     if stage is None:
-        raise Unavailable("NOT_CONFIGURED", "this process decides by scopes only", "ask a server instead")
+        raise Unavailable(
+            "NOT_CONFIGURED",
+            "this process has no policies: it decides by scopes",
+            "send the call to a server (`penstock serve`)",
+        )
     return stage
 
 

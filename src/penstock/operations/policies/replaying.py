@@ -38,6 +38,8 @@ from penstock.operations.policies.reading import (
 from penstock.operations.policies.targets import Called, find_called
 from penstock.operations.runs.actions.workflows import start_arguments
 from penstock.runtime.ports.audit import AuditEntry, AuditQuery, AuditRecord
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.audit.records import list_audit
 
 __all__ = ["OPERATIONS"]
 
@@ -104,8 +106,8 @@ class Replay(msgspec.Struct, frozen=True, kw_only=True):
 async def policy_replay(context: Context, given: ReplayPolicies) -> Replay:
     """Decide recorded calls again with other policies.
 
-    The last calls of your tenant in the audit log. Says how many would now be refused, need an approval or be
-    permitted, and which could not be decided because only a digest of their arguments is kept.
+    Takes the last calls of your tenant in the audit log. Says how many would now be refused, need an approval or be
+    permitted, and which could not be decided because only a digest of their arguments is stored.
     """
     stage, is_operator = stage_of(context), context.is_operator
     read = await read_policies(context, [("text", given.text)], tenant=context.tenant, of_tenant=not is_operator)
@@ -124,7 +126,7 @@ async def _records(context: Context, last: int) -> list[AuditRecord]:
         query = AuditQuery(
             tenant=context.tenant, before_seq=before, limit=min(limits.PAGE_LIMIT_MAX, last - len(found))
         )
-        page = await context.services.platform.audit(query)
+        page = await list_audit(context.services.platform, query)
         found += page.records
         if not page.has_more or not page.records:
             break
@@ -235,7 +237,7 @@ class _Replaying:
         """Return who called, as they are now; from the record, if their key is gone."""
         credential = entry.credential or entry.principal
         if credential not in self._principals:
-            row = await self._context.services.platform.key(credential.removeprefix("key:"))
+            row = await read_key(self._context.services.platform, credential.removeprefix("key:"))
             same = row is not None and row.tenant == self._context.tenant
             self._principals[credential] = principal_of(row) if row is not None and same else None
         known = self._principals[credential]

@@ -69,7 +69,9 @@ async def find_called(context: Context, name: str, arguments: JsonObject) -> Cal
         if name == tool.name or (tool.name.startswith(_SHORT) and name == tool.name.partition(":")[2]):
             return _of_capability(tool, arguments, is_builtin=False)
     message = f"there is no operation, workflow or tool {name[:100]}"
-    raise NotFound("ACTION_NOT_FOUND", message, "list the operations and the workflows to see which there are")
+    raise NotFound(
+        "ACTION_NOT_FOUND", message, "list the operations with system.operations, and the workflows with workflow.list"
+    )
 
 
 async def meant_by(context: Context, principal: Principal, name: str, arguments: JsonObject) -> tuple[str, JsonObject]:
@@ -84,7 +86,7 @@ async def meant_by(context: Context, principal: Principal, name: str, arguments:
 
 
 async def _tools(context: Context) -> tuple[Capability, ...]:
-    """Return the tools of a tenant that are no workflows."""
+    """Return the tools of a tenant, without its workflows."""
     imported = await imported_tools(context.services, context.tenant)
     queries = await graph_tools(context.services, context.tenant)
     registered = await registered_tools(context.services, context.tenant, imported, queries)

@@ -92,14 +92,16 @@ class SeenTools(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"key": "claude"}),),
 )
 async def policy_tools(context: Context, given: ExplainTools) -> SeenTools:
-    """Explain which tools somebody sees over MCP.
+    """Explain which tools a key sees over MCP.
 
-    The list as the client of a key would get it now, with its size, and why workflows and tools that it lacks are
-    hidden: a missing scope, policies, or the toolset. Nothing is called.
+    Returns the list as a client with that key would get it now, with its size, and why other workflows and tools are
+    hidden: a missing scope, a policy, or the toolset. Nothing is called.
     """
     tools_of = context.services.mcp.tools_of
     if tools_of is None:
-        raise Unavailable("NOT_CONFIGURED", "this process does not serve MCP", "ask a server that does")
+        raise Unavailable(
+            "NOT_CONFIGURED", "this process does not serve MCP", "send the call to a server with `server.mcp.enabled`"
+        )
     principal = await explained_principal(context, given.key, given.principal)
     offered = await tools_of(principal, given.toolset)
     hidden = [item for item in offered.every if item.name not in offered.listed and _may_be_tool(item)]

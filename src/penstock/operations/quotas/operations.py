@@ -1,8 +1,8 @@
 """Operations on quotas: read, list, set, reset.
 
 A quota belongs to a tenant, or to a principal or subject of it. The quotas of a whole tenant are set by the operator
-alone: a tenant that could raise its own would have none. Those of a principal are set by whoever may in its tenant;
-they never lift what holds for the tenant.
+alone: a tenant that could raise its own would have none. Those of a principal are set by authorized callers of its
+tenant; they never lift what holds for the tenant.
 
 Above it: the catalogue. Below it: `gate.quotas`, the resources of the platform store.
 """
@@ -25,6 +25,9 @@ from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.gate.quotas import QUOTA_KIND, TENANT_QUOTA, Quotas, subject_named
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.tables.api_keys import read_key
+from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
+from penstock.runtime.tables.usage import read_usage
 
 __all__ = ["OPERATIONS"]
 
@@ -134,7 +137,7 @@ class SetQuota(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     examples=(Example(arguments={"subject": "tenant"}), Example(arguments={"subject": "key:k7qm2xw4htnb"})),
 )
 async def quota_get(context: Context, given: OneQuota) -> QuotaView:
-    """Read what a tenant or a key may use, and what it has used today."""
+    """Get the quotas and today's usage of a tenant or a key."""
     return await _view(context, _tenant(context, given.tenant), given.subject)
 
 
@@ -148,10 +151,10 @@ async def quota_get(context: Context, given: OneQuota) -> QuotaView:
 async def quota_list(context: Context, given: ListQuotas) -> QuotaPage:
     """List quotas that were changed.
 
-    Everything else has the quotas of the settings.
+    Every other tenant and key has the quotas of the settings.
     """
     tenant, quotas = _tenant(context, given.tenant), _quotas(context)
-    page = await context.services.platform.resources(tenant, QUOTA_KIND, limit=given.limit, cursor=given.cursor)
+    page = await list_resources(context.services.platform, tenant, QUOTA_KIND, limit=given.limit, cursor=given.cursor)
     items = [
         QuotaEntry(
             subject=row.resource_id,
@@ -179,10 +182,10 @@ async def quota_list(context: Context, given: ListQuotas) -> QuotaPage:
     ),
 )
 async def quota_set(context: Context, given: SetQuota) -> QuotaView:
-    """Set what a tenant or a key may use.
+    """Set the quotas of a tenant or a key.
 
-    Holds for the next start; runs that are under way go on. What is left out is as the settings have it, and null lifts
-    a quota. Only the operator sets the quotas of a whole tenant.
+    Applies from the next start; runs in progress continue. A quota that you leave out stays as in the settings, and
+    null lifts it. Only the operator sets the quotas of a whole tenant.
     """
     tenant = _tenant(context, given.tenant)
     _refuse_raising(context, given.subject)
@@ -199,8 +202,7 @@ async def quota_set(context: Context, given: SetQuota) -> QuotaView:
     )
     view = await _view(context, tenant, given.subject, changed=body)
     call = idempotency.answered(context, Reply(value=view))
-    await context.services.platform.put_resource(row, expected_etag=ANY_ETAG, call=call)
-    _quotas(context).outdated()
+    await put_resource(context.services.platform, row, expected_etag=ANY_ETAG, call=call)
     return view
 
 
@@ -209,13 +211,13 @@ async def _find_quota(context: Context, given: OneQuota) -> None:
     tenant = _tenant(context, given.tenant)
     _refuse_raising(context, given.subject)
     account = await _account(context, tenant, given.subject)
-    if await context.services.platform.resource(tenant, QUOTA_KIND, account) is None:
+    if await read_resource(context.services.platform, tenant, QUOTA_KIND, account) is None:
         raise _unchanged(given.subject)
 
 
 def _unchanged(subject: str) -> NotFound:
-    message = f"the quotas of {subject} were not changed"
-    return NotFound("QUOTA_NOT_FOUND", message, "quota.list says which were")
+    message = f"the quotas of {subject} were never changed"
+    return NotFound("QUOTA_NOT_FOUND", message, "list the changed quotas with quota.list")
 
 
 @operation(
@@ -230,11 +232,12 @@ def _unchanged(subject: str) -> NotFound:
     errors=("TENANT_DIFFERS", "OPERATOR_REQUIRED", "QUOTA_NOT_FOUND"),
 )
 async def quota_reset(context: Context, given: OneQuota) -> Deleted:
-    """Let a tenant or a key have the quotas of the settings again."""
+    """Reset a tenant or a key to the quotas of the settings."""
     tenant = _tenant(context, given.tenant)
     _refuse_raising(context, given.subject)
     answer = Deleted(id=given.subject)
-    outcome = await context.services.platform.delete_resource(
+    outcome = await delete_resource(
+        context.services.platform,
         tenant,
         QUOTA_KIND,
         await _account(context, tenant, given.subject),
@@ -243,7 +246,6 @@ async def quota_reset(context: Context, given: OneQuota) -> Deleted:
     )
     if isinstance(outcome, ResourceChanged):
         raise _unchanged(given.subject)
-    _quotas(context).outdated()
     return answer
 
 
@@ -257,7 +259,7 @@ def _tenant(context: Context, named: str | None) -> str:
     if named in (None, context.tenant):
         return context.tenant
     if not context.is_operator:
-        message = f"the quotas of {named} are not yours to see"
+        message = f"the quotas of {named} belong to another tenant"
         raise Denied("TENANT_DIFFERS", message, "leave out `tenant`, or ask the operator")
     return str(named)
 
@@ -265,7 +267,7 @@ def _tenant(context: Context, named: str | None) -> str:
 def _refuse_raising(context: Context, subject: str) -> None:
     """Refuse a tenant that changes what holds for all of it."""
     if subject == TENANT_QUOTA and not context.is_operator:
-        message = "what a whole tenant may use is set by the operator of the server"
+        message = "only the operator of the server sets the quotas of a whole tenant"
         raise Denied("OPERATOR_REQUIRED", message, "ask the operator, or set the quotas of single keys")
 
 
@@ -281,7 +283,7 @@ def _body(given: SetQuota) -> JsonObject:
 
 async def _account(context: Context, tenant: str, named: str) -> str:
     """Return the name that quotas are kept under: for a key that replaced others, the first of these."""
-    row = await context.services.platform.key(named.removeprefix(_KEY)) if named.startswith(_KEY) else None
+    row = await read_key(context.services.platform, named.removeprefix(_KEY)) if named.startswith(_KEY) else None
     return named if row is None or row.first_key is None or row.tenant != tenant else f"{_KEY}{row.first_key}"
 
 
@@ -289,7 +291,7 @@ async def _view(context: Context, tenant: str, named: str, changed: JsonObject |
     """Return the quotas of a subject; `changed` is what they are about to be."""
     quotas, subject, now = _quotas(context), subject_named(await _account(context, tenant, named)), context.now_ms()
     allowed = await quotas.limits_of(tenant, subject) if changed is None else quotas.limits_with(subject, changed)
-    used = await context.services.platform.usage(tenant, subject, at=now)
+    used = await read_usage(context.services.platform, tenant, subject, at=now)
     of_tenant, counted = subject == TENANT_SUBJECT, allowed.bounds_starts
     bounded = of_tenant and allowed.storage_bytes is not None
     return QuotaView(

@@ -36,6 +36,7 @@ from penstock.operations.runs.starting import ExecuteWorkflow, started_run
 from penstock.operations.runs.tool_schemas import governance_of, object_schema, result_schema, text_of
 from penstock.operations.stored_queries.capabilities import GraphTools, query_capability_name
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = [
     "DEFINE_TOOL",
@@ -93,7 +94,7 @@ async def registered_tools(
 
     An entry without a schema of its arguments has that of the imported tool or the query that it stands for.
     """
-    page = await services.platform.resources(tenant, TOOL_KIND, limit=limits.TOOLS_PER_TENANT_MAX)
+    page = await list_resources(services.platform, tenant, TOOL_KIND, limit=limits.TOOLS_PER_TENANT_MAX)
     listed: dict[str, Capability] = {}
     unlisted: dict[str, Capability] = {}
     marks: list[str] = []

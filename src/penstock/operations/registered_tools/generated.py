@@ -61,11 +61,15 @@ async def store_generated(
         return
     if chosen is not None and await services.store.row(id_in_tenant(context.tenant, chosen)) is not None:
         # No run has this version yet, so the id is another run's: refused before anything is stored.
-        message = f"there is an execution {chosen} with another workflow or input"
-        raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
+        message = f"run {chosen} exists, with another workflow or input"
+        raise Conflict("EXECUTION_ID_TAKEN", message, "choose another `execution_id`, or leave it out")
     call = None if context.holds is None else context.holds.call
     if call is None:
-        raise Unavailable("NOT_CONFIGURED", "no gate is open that stores what the call runs", "ask the server")
+        raise Unavailable(
+            "NOT_CONFIGURED",
+            "this process cannot store the workflow of the tool",
+            "send the call to a server (`penstock serve`)",
+        )
     operation, arguments = define
     request = Request(
         operation=operation,

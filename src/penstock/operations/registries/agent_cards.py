@@ -33,7 +33,7 @@ class ListAgentCards(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class AgentCardView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as strangers to its document are told of it."""
+    """An agent as callers see it who may not read its document."""
 
     agent_id: str
     title: str
@@ -57,8 +57,8 @@ class AgentCards(msgspec.Struct, frozen=True, kw_only=True):
 async def agent_cards(context: Context, given: ListAgentCards) -> AgentCards:
     """List the agents that are offered over A2A.
 
-    Each says what it is for. Its card and its address are under `/a2a/` and its id. Offered are agents whose document
-    has `expose: {a2a: true}`.
+    Each entry says what the agent is for. Its card and its address are under `/a2a/` and its id. An agent is offered if
+    its document has `expose: {a2a: true}`.
     """
     store = context.services.store
     if given.agent_id is None:

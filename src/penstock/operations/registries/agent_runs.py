@@ -1,8 +1,8 @@
 """`agent.execute`: gives work to an agent, which is a run of the workflow that it stands for.
 
 The agent is an entry of the registry, a stored workflow whose document has an `agent` block, or one that the settings
-name for `agent_delegate` nodes, which count first. The document of an entry, and the one that gives work to an agent of
-the settings, is stored under an owner that no tenant can be, by an internal call, when it is first run.
+name for `agent_delegate` nodes, which count first. When an entry or an agent of the settings first runs, an internal
+call stores its document under an owner that no tenant can be.
 
 Above it: the catalogue. Below it: `agents`, `runs.starting`, `runs.results`.
 """
@@ -38,6 +38,7 @@ from penstock.operations.runs.starting import ExecuteWorkflow, find_startable, r
 from penstock.operations.runs.streams.reader import open_stream
 from penstock.operations.runs.views import ExecutionHandle
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -118,7 +119,7 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     if given.context is not None:
         work["context"] = given.context
     workflow, marks = _delegate_workflow(context, given.agent_id), None
-    row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
+    row = await read_resource(context.services.platform, context.tenant, AGENTS.kind, given.agent_id)
     if workflow is None and row is not None:
         refuse_proposed(context.services, row.author, f"agent {given.agent_id}", row.etag)
         workflow, marks = _workflow(given.agent_id, row.body), marks_of(row.author)
@@ -138,10 +139,10 @@ async def _refuse_changed(context: Context, given: ExecuteAgent) -> None:
     """Refuse work for an agent that is not the entry of the registry any more that the caller means."""
     if given.etag is None:
         return
-    row = await context.services.platform.resource(context.tenant, AGENTS.kind, given.agent_id)
+    row = await read_resource(context.services.platform, context.tenant, AGENTS.kind, given.agent_id)
     is_entry = row is not None and given.agent_id not in context.services.delegates
     if row is None or not is_entry or row.etag != given.etag:
-        now = f"its etag is {row.etag}" if row is not None and is_entry else "it is no entry of the registry"
+        now = f"its etag is {row.etag}" if row is not None and is_entry else "it is not in the registry"
         message = f"the agent {given.agent_id} is not the one with the etag {given.etag[:100]}: {now}"
         raise Conflict("AGENT_CHANGED", message, "read it again with agent.get")
 
@@ -181,9 +182,9 @@ async def _find(context: Context, given: ExecuteAgent) -> object:
 async def agent_execute(context: Context, given: ExecuteAgent) -> Reply[ExecutionHandle | ExecutionResult]:
     """Give work to an agent.
 
-    Starts a durable execution and answers with a handle at once; wait for it with execution.wait. It calls tools with
-    your rights, and may ask you something: `questions` in its result. With `sync` the call waits until the agent has
-    answered or asks something, for a bounded time.
+    Starts a durable run and returns a handle at once; wait for the result with execution.wait. The agent calls tools
+    with your rights, and may ask you questions: see `questions` in its result. With `sync`, the call waits for a
+    limited time until the agent has answered or asks something. To continue a conversation, use agent.message instead.
     """
     await _refuse_changed(context, given)
     start = await _start_of(context, given)

@@ -1,7 +1,7 @@
 """The registry of agents: entries with the members of an `agent` block, each of which stands for a document.
 
 An agent is also any stored workflow whose document has an `agent` block. Both kinds share one namespace, with the
-agents that the settings name for `agent_delegate` nodes: whoever comes second is refused.
+agents that the settings name for `agent_delegate` nodes: the second one is refused.
 
 Above it: the catalogue, `agent_runs`. Below it: `registry`, `definitions.agents`.
 """
@@ -35,7 +35,7 @@ _Name = Annotated[str, Meta(min_length=1, max_length=128)]
 class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, omit_defaults=True):
     """A tool, and whether a person is asked before each call."""
 
-    tool: Annotated[_Name, Meta(description="Its canonical name; with `*` at the end, all that begin like this.")]
+    tool: Annotated[_Name, Meta(description="Its canonical name; with `*` at the end, all names with this prefix.")]
     approve: Annotated[bool, Meta(description="Ask a person before each call.")] = False
     approvers: Annotated[dict[str, Any] | None, Meta(description="Who approves, as in a workflow.")] = None
 
@@ -77,7 +77,8 @@ class AgentBody(Body, frozen=True, kw_only=True):
     name: Annotated[Annotated[str, Meta(max_length=200)] | None, Meta(description="A name for people.")] = None
     model: Annotated[_Name | None, Meta(description="The name of a model; else the default.", examples=["fast"])] = None
     instructions: Annotated[
-        Annotated[str, Meta(max_length=20_000)] | None, Meta(description="What it is for, and how it works.")
+        Annotated[str, Meta(max_length=20_000)] | None,
+        Meta(description="What the agent is for, and how it should work."),
     ] = None
     workflows: Annotated[
         list[_Name], Meta(description="Exposed workflows and agents that it may call.", max_length=100)
@@ -86,8 +87,8 @@ class AgentBody(Body, frozen=True, kw_only=True):
         list[_Name | AgentToolEntry],
         Meta(description="Capabilities that it may call: names, patterns such as query:*, or {tool}.", max_length=100),
     ] = msgspec.field(default_factory=list)
-    output_schema: Annotated[JsonSchema | None, Meta(description="What its answer has to fit.")] = None
-    limits: Annotated[AgentLimitsEntry | None, Meta(description="When it has to stop.")] = None
+    output_schema: Annotated[JsonSchema | None, Meta(description="The JSON Schema of its answer.")] = None
+    limits: Annotated[AgentLimitsEntry | None, Meta(description="When the agent must stop.")] = None
     conversation: Annotated[
         AgentConversationEntry | None, Meta(description="How much of a long conversation it reads.")
     ] = None
@@ -109,7 +110,12 @@ async def _check(context: Context, given: Any) -> None:
     if errors:
         message = f"the agent has {len(errors)} mistakes; first, at {errors[0].path}: {errors[0].message}"
         listed: list[JsonValue] = [item.to_json() for item in errors]
-        raise Rejected("AGENT_INVALID", message, errors[0].hint or "see `findings`", {"findings": listed})
+        raise Rejected(
+            "AGENT_INVALID",
+            message,
+            errors[0].hint or "correct the mistakes that `findings` lists",
+            {"findings": listed},
+        )
     if not creates:
         return
     if agent_id in context.services.delegates:
@@ -137,21 +143,27 @@ AGENTS = Registry(
     create_example={"model": "fast", "instructions": "Answer briefly.", "workflows": ["refund_order"]},
     update_example={"model": "fast", "instructions": "Answer briefly.", "limits": {"turns": 5}},
     texts=RegistryTexts(
-        create="Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute.",
-        get="Its model, instructions, workflows and tools.",
-        list=(
-            "Agents by id; use it to find out which there are. Those of the settings come first, with the first page "
-            "and beyond its limit. Documents with an `agent` block are in workflow.list."
+        create=(
+            "Stores an agent: a model with instructions, and the tools and workflows that it may use. Give it work "
+            "with agent.execute, or talk to it with agent.message."
         ),
-        delete="Only the entry goes; its model, tools and workflows stay.",
+        get="Returns its model, instructions, workflows and tools.",
+        list=(
+            "Returns agents by id. Use it to find an agent for agent.execute or agent.message. Agents of the settings "
+            "come first, on the first page and beyond its limit. Documents with an `agent` block are in workflow.list."
+        ),
+        delete="Deletes only the entry; the agent's model, tools and workflows stay.",
     ),
     shown=(
         (
             "source",
-            Annotated[Literal["registry", "settings"], Meta(description="Who has it: the registry, or the settings.")],
+            Annotated[
+                Literal["registry", "settings"],
+                Meta(description="Where the agent is declared: in the registry, or in the settings."),
+            ],
             "registry",
         ),
-        ("protocol", Annotated[str | None, Meta(description="How an agent of the settings is spoken to.")], None),
+        ("protocol", Annotated[str | None, Meta(description="The protocol of an agent of the settings.")], None),
     ),
     configured=_of_settings,
     check=_check,

@@ -23,6 +23,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.registries.members import Prose
 from penstock.operations.registries.registry import Body, Registry, RegistryTexts
 from penstock.runtime.ports.models import COMPATIBLE, MOCK, MODEL_PARAMETERS, PROVIDERS, fallback_cycle
+from penstock.runtime.tables.resources import list_resources, read_resource
 
 __all__ = ["MODELS", "OPERATIONS", "ModelBody"]
 
@@ -102,7 +103,7 @@ class ModelBody(Body, frozen=True, kw_only=True):
 async def _check_model(context: Context, given: Any) -> None:
     model_id: str = given.id if hasattr(given, "id") else given.model_id
     if model_id in context.services.configured_models.names:
-        message = f"the settings of the server have a model {model_id}, and it counts first"
+        message = f"the settings of the server have a model {model_id}, which takes precedence"
         raise Conflict("MODEL_IN_SETTINGS", message, "choose another id")
     kind = PROVIDERS.get(given.provider)
     if kind is None:
@@ -133,13 +134,13 @@ async def _check_fallbacks(context: Context, model_id: str, wanted: tuple[str, .
         name = waiting.pop()
         if name in found or name in services.configured_models.names:
             continue
-        row = await services.platform.resource(context.tenant, MODELS.kind, name)
+        row = await read_resource(services.platform, context.tenant, MODELS.kind, name)
         if row is None:
             if name in wanted:
-                page = await services.platform.resources(context.tenant, MODELS.kind, limit=PAGE_LIMIT_MAX)
+                page = await list_resources(services.platform, context.tenant, MODELS.kind, limit=PAGE_LIMIT_MAX)
                 known = [*services.configured_models.names, *(item.resource_id for item in page.rows)]
                 raise _invalid(
-                    f"the fallback {name} is no model of this tenant or of the settings",
+                    f"the fallback {name} is not a model of this tenant or of the settings",
                     suggestion(name, known) or "register it first, with model.create",
                 )
             continue
@@ -163,10 +164,10 @@ MODELS = Registry(
     create_example={"provider": "openai", "model": "gpt-5-mini", "api_key_secret": "OPENAI_API_KEY"},
     update_example={"provider": "openai", "model": "gpt-5-mini"},
     texts=RegistryTexts(
-        create="Names a provider's model, and the secret that holds the key for it. Nodes can use it at once.",
-        get="The provider, the model's name there, its parameters, prices, limits and fallbacks; never a key.",
-        list="Models by id; use it to find out which there are.",
-        delete="Nodes and agents that name it fail from the next call on.",
+        create="Names a provider's model, and the secret that holds its key. Nodes can use it at once.",
+        get="Returns the provider and its name for the model, parameters, prices, limits and fallbacks; never a key.",
+        list="Returns models by id. Use it to find a model that nodes and agents can name.",
+        delete="Nodes and agents that name it fail from their next call on.",
     ),
     check=_check_model,
     check_errors=("MODEL_IN_SETTINGS", "MODEL_INVALID", "MODEL_PROVIDER_UNKNOWN"),

@@ -1,6 +1,6 @@
 """One mechanism for every registry: turns a declaration into five operations and their input and output types.
 
-A registry stores each entry of a tenant under an id: its body, without members that are None. The hash of the body is
+A registry stores each entry of a tenant under an id: its body, without members that are `None`. The hash of the body is
 the ETag. A module for each registry declares which members its body has and what must hold for them. The
 names of the types here are those in the JSON Schemas that callers read.
 
@@ -33,12 +33,13 @@ from penstock.operations.permissions.kept_names import (
 from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["Body", "ListRegistered", "Registry", "RegistryTexts", "resource_id_type"]
 
 # Needs no escapes in a path, and can be read aloud.
 _ID_PATTERN = r"^[A-Za-z0-9][A-Za-z0-9_.-]{0,127}$"
-_IF_MATCH = "Send the ETag that you read as If-Match to be refused when somebody else changed it."
+_IF_MATCH = "Send the ETag that you read as If-Match; the call is then refused if the entry has changed since."
 
 
 class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -48,9 +49,7 @@ class Body(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 class ListRegistered(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which page."""
 
-    prefix: Annotated[str, Meta(description="Only ids that begin like this.", min_length=1, max_length=128)] | None = (
-        None
-    )
+    prefix: Annotated[str, Meta(description="Only ids with this prefix.", min_length=1, max_length=128)] | None = None
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
 
@@ -245,13 +244,13 @@ class _RegistryOperations:
     async def _witness(self, context: Context, given: Any) -> JsonObject:
         """Return the version that a call would change."""
         resource_id: str = getattr(given, self._id)
-        row = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
+        row = await read_resource(context.services.platform, context.tenant, self._table.kind, resource_id)
         return {"kind": self._declared.kind, "id": resource_id, "etag": None if row is None else row.etag}
 
     async def _find_new(self, context: Context, given: Any) -> None:
         """Refuse an entry that cannot be stored, before anybody is asked to accept it."""
         await self._check(context, given)
-        if await context.services.platform.resource(context.tenant, self._table.kind, given.id) is not None:
+        if await read_resource(context.services.platform, context.tenant, self._table.kind, given.id) is not None:
             raise self._exists(given.id)
         await self._checked_body(context, given, None)
 
@@ -262,7 +261,7 @@ class _RegistryOperations:
     async def _impact(self, context: Context, given: Any) -> JsonObject:
         """Return who wrote an entry, and what of the stored one it would change."""
         resource_id: str = given.id if isinstance(given, self._create) else getattr(given, self._id)
-        was = await context.services.platform.resource(context.tenant, self._table.kind, resource_id)
+        was = await read_resource(context.services.platform, context.tenant, self._table.kind, resource_id)
         before = await self._protecting(context, resource_id, was)
         after = await self._prepared(context, given, was)
         changes: list[JsonValue] = [

@@ -73,8 +73,8 @@ async def _bounded(context: Context, name: str, versions: JsonObject) -> JsonObj
             del kept[number]
             if fits(kept):
                 return kept
-    message = f"the schema {name} has {len(kept)} versions that workflows have, and no more are kept"
-    raise LimitExceeded("SCHEMA_VERSIONS_FULL", message, "register the new one under another id")
+    message = f"the schema {name} has {len(kept)} versions in use by workflows, which is the maximum"
+    raise LimitExceeded("SCHEMA_VERSIONS_FULL", message, "register the new schema under another id")
 
 
 class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,7 +85,7 @@ class SchemaVersion(msgspec.Struct, frozen=True, kw_only=True):
     ref: str
     """The `$ref` that means this version."""
     hash: str
-    """The SHA-256 of its canonical JSON, which stands in every copy."""
+    """The SHA-256 of its canonical JSON; every copy contains it."""
     schema: dict[str, Any]
     created_at: str | None = None
 
@@ -111,11 +111,11 @@ SCHEMAS = Registry(
     create_example={"schema": {"type": "object", "required": ["order_id"]}},
     update_example={"schema": {"type": "object", "required": ["order_id"]}},
     texts=RegistryTexts(
-        create="Keeps a JSON Schema under an id, after checking that it is one; `$ref: schema:ID@1` means it.",
-        get="The newest version of the schema, with its title and its ETag, and which versions there are.",
-        list="Ids with their schemas, in order of the id.",
-        whole="schema, and makes a version if it differs",
-        delete="Workflows, tools and other schemas keep their copies; only the entry goes, with its versions.",
+        create="Stores a JSON Schema under an id, after checking it; documents refer to it with `$ref: schema:ID@1`.",
+        get="Returns the newest version with its title and its ETag, and the numbers of all versions.",
+        list="Returns the ids with their schemas, ordered by id.",
+        whole="schema, and makes a new version if it differs",
+        delete="Deletes the entry with its versions. Workflows, tools and other schemas keep their copies.",
     ),
     check_errors=("SCHEMA_INVALID", "SCHEMA_VERSIONS_FULL"),
     prepare=_prepared,
@@ -136,13 +136,13 @@ SCHEMAS = Registry(
 async def schema_get_version(context: Context, given: GetSchemaVersion) -> SchemaVersion:
     """Get a version of a schema.
 
-    As it was registered, with the hash that copies of it carry in `$comment`.
+    Returns it as it was registered, with the hash that its copies have in `$comment`.
     """
     row = await SCHEMAS.table.find(context, given.schema_id)
     found = schema_version(row, given.version)
     if found is None:
         message = f"the schema {given.schema_id} has no version {given.version}"
-        raise NotFound("SCHEMA_VERSION_NOT_FOUND", message, "schema.get says which there are")
+        raise NotFound("SCHEMA_VERSION_NOT_FOUND", message, "list the versions with schema.get")
     return _version_view(row, found)
 
 

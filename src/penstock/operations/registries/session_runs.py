@@ -30,6 +30,7 @@ from penstock.operations.registries.agents import AGENTS, document_of_agent
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.ports.runs import DefinitionRow, RunRow
+from penstock.runtime.tables.resources import read_resource
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
@@ -86,9 +87,9 @@ class FoundAgent:
 
 
 async def find_agent(context: Context, agent_id: str) -> FoundAgent:
-    """Return an agent of the tenant; raise if there is none, or if it cannot be talked to."""
+    """Return an agent of the tenant; raise if it does not exist, or if it cannot be talked to."""
     services = context.services
-    row = await services.platform.resource(context.tenant, AGENTS.kind, agent_id)
+    row = await read_resource(services.platform, context.tenant, AGENTS.kind, agent_id)
     stored = None
     if row is not None:
         refuse_proposed(services, row.author, f"agent {agent_id}", row.etag)
@@ -115,7 +116,7 @@ async def find_agent(context: Context, agent_id: str) -> FoundAgent:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Session:
-    """A session. `row` is None if it is not stored yet."""
+    """A session. `row` is `None` if it is not stored yet."""
 
     session_id: str
     owner: str
@@ -163,12 +164,14 @@ def new_session(context: Context, agent_id: str, session_id: str) -> Session:
 
 
 async def find_session(context: Context, session_id: str) -> Session:
-    """Return a session of the caller; raise NotFound if there is none, or if it is somebody else's."""
-    row = await context.services.platform.resource(context.tenant, SESSIONS.kind, f"{owner_of(context)}.{session_id}")
+    """Return a session of the caller; raise NotFound if it does not exist, or if it is somebody else's."""
+    row = await read_resource(
+        context.services.platform, context.tenant, SESSIONS.kind, f"{owner_of(context)}.{session_id}"
+    )
     if row is None:
         message = f"there is no session {session_id}"
         raise NotFound(
-            SESSIONS.not_found_code, message, "list yours with session.list, or begin one with agent.message"
+            SESSIONS.not_found_code, message, "list yours with session.list, or start one with agent.message"
         )
     return session_of_row(row)
 
@@ -179,13 +182,13 @@ def run_of_turn(context: Context, session_id: str, turn: int) -> str:
 
 
 def turn_of_run(execution_id: str) -> JsonObject:
-    """Return the session and the number of a message, by the id of its execution as callers write it."""
+    """Return the session and the number of a message, by the id of its run as callers write it."""
     session_id, _, turn = execution_id.rpartition("@")
     return {"session_id": session_id, "turn": int(turn)}
 
 
 async def last_turn(context: Context, session: Session) -> tuple[int, RunRow | None]:
-    """Return the number of the last message, and its run; None if there is none, or retention has deleted it."""
+    """Return the number of the last message, and its run; None if it does not exist, or retention has deleted it."""
     store, turn = context.services.store, session.turns
     found = await store.row(run_of_turn(context, session.session_id, turn)) if turn else None
     while (later := await store.row(run_of_turn(context, session.session_id, turn + 1))) is not None:

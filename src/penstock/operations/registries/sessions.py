@@ -1,7 +1,7 @@
 """Sessions: conversations with agents that last. `agent.message` says something; `session.*` look at them and end them.
 
-Each message is a run of the agent's workflow that begins with a bounded part of what was said before. A session has one
-message under way at a time. What was said is in the runs: it is kept as long as they are.
+Each message is a run of the agent's workflow that begins with a bounded part of what was said before. A session answers
+one message at a time. What was said is in the runs: it is kept as long as they are.
 
 Above it: the catalogue. Below it: `session_runs`, `runs.starting`, `runs.results`.
 """
@@ -56,6 +56,7 @@ from penstock.operations.runs.streams.reader import open_stream
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.runtime.ports.platform import ANY_ETAG
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.tables.resources import delete_resource, put_resource, read_resource
 
 __all__ = ["FORGET_SESSION", "OPERATIONS"]
 
@@ -81,7 +82,7 @@ class SendMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class MessageResult(ExecutionResult, frozen=True, kw_only=True, omit_defaults=True):
-    """What came of a message: the session, and how the execution that answers it stands."""
+    """The result of a message: the session, and the status of the run that answers it."""
 
     session_id: str
     turn: int
@@ -117,7 +118,11 @@ async def _define(context: Context, agent: FoundAgent) -> None:
         return
     call = None if context.holds is None else context.holds.call
     if call is None:
-        raise Unavailable("NOT_CONFIGURED", "no gate is open that stores the workflow of the agent", "ask the server")
+        raise Unavailable(
+            "NOT_CONFIGURED",
+            "this process cannot store the workflow of the agent",
+            "send the call to a server (`penstock serve`)",
+        )
     outcome = await call(
         Request(
             operation=_DEFINE,
@@ -140,10 +145,10 @@ async def _session_of(context: Context, given: SendMessage) -> tuple[Session, st
     session = await find_session(context, given.session_id)
     if session.agent_id != given.agent_id:
         message = f"the session {session.session_id} is one with {session.agent_id}"
-        raise Conflict("SESSION_OF_ANOTHER_AGENT", message, "send the message to that agent, or begin another session")
+        raise Conflict("SESSION_OF_ANOTHER_AGENT", message, "send the message to that agent, or leave `session_id` out")
     if session.ended_at is not None:
         message = f"the session {session.session_id} has ended"
-        raise Conflict("SESSION_ENDED", message, "begin another one: leave session_id out")
+        raise Conflict("SESSION_ENDED", message, "begin another one: leave `session_id` out")
     return session, key
 
 
@@ -160,7 +165,7 @@ def _work(given: SendMessage) -> JsonObject:
 
 
 def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
-    message = f"the session {session.session_id} has a message that is not answered yet"
+    message = f"the session {session.session_id} has a message without an answer yet"
     if row is None:
         return Conflict("SESSION_BUSY", message, "wait for its answer, then send the next message")
     execution_id = id_for_callers(context.tenant, row.run_id)
@@ -200,11 +205,11 @@ def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
     ),
 )
 async def agent_message(context: Context, given: SendMessage) -> Reply[MessageResult]:
-    """Say something to an agent.
+    """Send a message to an agent.
 
-    Begins a session, or goes on with one of yours: the agent knows what was said before. The answer comes from a
-    durable execution. With `sync` the call waits until the agent has answered or asks something, for a bounded time;
-    otherwise wait with execution.wait. While a message is not answered, a further one is refused.
+    Starts a session, or continues one of yours: the agent knows what was said before. The answer comes from a durable
+    run. With `sync`, the call waits for a limited time until the agent has answered or asks something; otherwise wait
+    with execution.wait. Until a message is answered, further messages are refused.
     """
     session, key = await _session_of(context, given)
     agent = await find_agent(context, given.agent_id)
@@ -221,7 +226,8 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
             answer = idempotency.answered_by(context, lambda decision: _begun(context, session, turn, decision))
         with context.services.host.progress.starting():
             row = await _started(context, given, agent, session, (turn, before, key))
-    await context.services.platform.put_resource(
+    await put_resource(
+        context.services.platform,
         session.stored_as(context, turns=turn),
         expected_etag=None if session.row is None else session.row.etag,
         call=context.call,
@@ -240,7 +246,7 @@ async def agent_message(context: Context, given: SendMessage) -> Reply[MessageRe
 
 
 def _gone() -> RunState:
-    raise Conflict("SESSION_BUSY", "the execution was deleted while it was started", "send the message again")
+    raise Conflict("SESSION_BUSY", "the run was deleted while it was starting", "send the message again")
 
 
 def _begun(context: Context, session: Session, turn: int, decision: Accepted) -> Reply[MessageResult]:
@@ -326,7 +332,7 @@ class ReadSession(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A message, and what came of it. Nothing but its number and `deleted` is known of one whose execution is gone."""
+    """A message and its result. If its run is gone, only its number and `deleted` are known."""
 
     turn: int
     execution_id: str
@@ -374,7 +380,7 @@ def _view(session: Session, turns: int) -> JsonObject:
 async def session_list(context: Context, given: ListSessions) -> SessionPage:
     """List your sessions.
 
-    Conversations with agents that you began, by id; nobody else sees them here.
+    Returns the conversations with agents that you started, by id; nobody else sees them here.
     """
     page = await SESSIONS.page(context, limit=given.limit, cursor=given.cursor, prefix=f"{owner_of(context)}.")
     found = map(session_of_row, page.rows)
@@ -395,9 +401,9 @@ async def session_list(context: Context, given: ListSessions) -> SessionPage:
     examples=(Example(arguments={"session_id": "s_01J9ZQ"}),),
 )
 async def session_get(context: Context, given: ReadSession) -> SessionDetail:
-    """Read a session of yours.
+    """Read one of your sessions.
 
-    What was said in it, oldest first: each message with the answer, or how the execution that answers it stands.
+    Returns its messages, oldest first: each with the answer, or with the status of the run that answers it.
     """
     session = await find_session(context, given.session_id)
     turns, _ = await last_turn(context, session)
@@ -448,10 +454,10 @@ async def _find_session(context: Context, given: OneSession) -> object:
     examples=(Example(arguments={"session_id": "s_01J9ZQ"}),),
 )
 async def session_end(context: Context, given: OneSession) -> SessionView:
-    """End a session of yours.
+    """End one of your sessions.
 
-    No further message is accepted; it can be read as long as its executions are kept. Refused while a message is not
-    answered.
+    It accepts no further messages, and stays readable as long as its runs are kept. Refused while a message has no
+    answer.
     """
     session = await find_session(context, given.session_id)
     turns, row = await last_turn(context, session)
@@ -483,11 +489,18 @@ class ForgottenSession(msgspec.Struct, frozen=True, kw_only=True):
 )
 async def session_forget(context: Context, given: ForgetSession) -> ForgottenSession:
     """Delete a session whose last run is past its time; one that has a later run stays."""
-    row = await context.services.platform.resource(context.tenant, SESSIONS.kind, f"{given.owner}.{given.session_id}")
+    row = await read_resource(
+        context.services.platform, context.tenant, SESSIONS.kind, f"{given.owner}.{given.session_id}"
+    )
     if row is None or (await last_turn(context, session_of_row(row)))[1] is not None:
         return ForgottenSession(deleted=False)
-    await context.services.platform.delete_resource(
-        context.tenant, SESSIONS.kind, row.resource_id, expected_etag=ANY_ETAG, call=context.call
+    await delete_resource(
+        context.services.platform,
+        context.tenant,
+        SESSIONS.kind,
+        row.resource_id,
+        expected_etag=ANY_ETAG,
+        call=context.call,
     )
     return ForgottenSession(deleted=True)
 

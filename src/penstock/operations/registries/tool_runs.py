@@ -87,8 +87,8 @@ def _unknown(tool_id: str) -> NotFound:
 async def tool_execute(context: Context, given: ExecuteTool) -> ExecutionResult:
     """Call a registered tool.
 
-    Starts a durable execution of one call and waits with it for a bounded time. If it takes longer, or asks something,
-    the answer says how the execution stands; go on with execution.wait, execution.answer or execution.cancel.
+    Starts a durable run of one call and waits for it for a limited time. If it takes longer or asks something, the
+    answer has the status of the run; continue with execution.wait, execution.answer or execution.cancel.
     """
     raise _unknown(given.tool_id)
 

@@ -26,6 +26,7 @@ from penstock.operations.registries.members import JsonSchema, Prose, check_json
 from penstock.operations.registries.registry import Body, Registry, RegistryTexts
 from penstock.operations.runs.tool_schemas import takes_object
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["OPERATIONS", "TOOLS"]
 
@@ -100,7 +101,7 @@ class ToolBody(Body, frozen=True, kw_only=True):
     ] = None
     server: Annotated[
         Annotated[str, Meta(min_length=1, max_length=128)] | None,
-        Meta(description="With `mcp`: the server, as it is called in the configuration."),
+        Meta(description="With `mcp`: the name of the server in the settings."),
     ] = None
     graph: Annotated[Annotated[str, _SHORT] | None, Meta(description="With `query`: the graph.")] = None
     branch: Annotated[Annotated[str, _SHORT] | None, Meta(description="With `query`: the branch, if not main.")] = None
@@ -109,9 +110,9 @@ class ToolBody(Body, frozen=True, kw_only=True):
         list[_Secret], Meta(description="With `http`: secrets of the tenant that the headers name.", max_length=20)
     ] = msgspec.field(default_factory=list)
     input_schema: JsonSchema | None = None
-    output_schema: Annotated[JsonSchema | None, Meta(description="What a result has to fit; else the call fails.")] = (
-        None
-    )
+    output_schema: Annotated[
+        JsonSchema | None, Meta(description="The JSON Schema of a result; a call with another result fails.")
+    ] = None
     result: Annotated[
         Any,
         Meta(description="What comes back, as a template over `.call`; the body of a response, else the whole result."),
@@ -121,7 +122,7 @@ class ToolBody(Body, frozen=True, kw_only=True):
     ] = None
     annotations: Annotated[ToolAnnotations | None, Meta(description="What a call does.")] = None
     governance: Annotated[ToolGovernance | None, Meta(description="What a call needs.")] = None
-    expose: Annotated[bool, Meta(description="Whether it is an MCP tool of its own.")] = False
+    expose: Annotated[bool, Meta(description="Whether it is also an MCP tool.")] = False
     title: Annotated[Annotated[str, _SHORT] | None, Meta(description="A name for people.")] = None
     description: Prose = None
 
@@ -135,10 +136,12 @@ async def _check_tool(context: Context, given: Any) -> None:
         if not has and wanted.get(member):
             raise invalid_tool(f"kind `{given.kind}` needs `{member}`", "see what a tool of this kind takes")
     if hasattr(given, "id"):
-        page = await context.services.platform.resources(context.tenant, TOOL_KIND, limit=limits.TOOLS_PER_TENANT_MAX)
+        page = await list_resources(
+            context.services.platform, context.tenant, TOOL_KIND, limit=limits.TOOLS_PER_TENANT_MAX
+        )
         if len(page.rows) >= limits.TOOLS_PER_TENANT_MAX:
             message = f"a tenant has at most {limits.TOOLS_PER_TENANT_MAX} registered tools"
-            raise LimitExceeded("TOOLS_LIMITED", message, "delete some that nobody uses with tool.delete")
+            raise LimitExceeded("TOOLS_LIMITED", message, "delete one with tool.delete")
 
 
 async def _prepared_tool(context: Context, body: JsonObject, was: ResourceRow | None) -> JsonObject:
@@ -159,7 +162,9 @@ async def _prepared_tool(context: Context, body: JsonObject, was: ResourceRow | 
     if errors:
         message = f"the tool has {len(errors)} mistakes; first, at {errors[0].path}: {errors[0].message}"
         listed: list[JsonValue] = [item.to_json() for item in errors]
-        raise Rejected(TOOL_INVALID, message, errors[0].hint or "see `findings`", {"findings": listed})
+        raise Rejected(
+            TOOL_INVALID, message, errors[0].hint or "correct the mistakes that `findings` lists", {"findings": listed}
+        )
     return stored
 
 
@@ -173,11 +178,11 @@ TOOLS = Registry(
     texts=RegistryTexts(
         create=(
             "Names a request, a tool of an MCP server, a Python step or a stored query, and what a call of it needs. "
-            "Call it with tool.execute, in workflows and by agents as tool:ID."
+            "Call it with tool.execute; workflows and agents call it as tool:ID."
         ),
-        get="What performs it, the schemas of its arguments and result, and what a call needs.",
-        list="Tools by id; use it to find out which there are.",
-        delete="Workflows and agents that name it cannot use it any more; what performs it stays.",
+        get="Returns what performs it, the schemas of its arguments and result, and what a call needs.",
+        list="Returns registered tools by id. Use it to find a tool for tool.execute.",
+        delete="Workflows and agents that name it can no longer use it. The server, step or query behind it stays.",
     ),
     check=_check_tool,
     prepare=_prepared_tool,

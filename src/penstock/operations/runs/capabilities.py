@@ -37,9 +37,9 @@ def execution_authorization(workflow_id: str, arguments: JsonObject) -> Authoriz
 
 
 def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
-    """Convert arguments to the workflow's input; raise `Rejected` with every violation before an execution exists.
+    """Convert arguments to the workflow's input; raise `Rejected` with every violation before a run exists.
 
-    If checking would take long, it is left to the start of the execution, which does it in a separate process.
+    If checking would take long, it is left to the start of the run, which does it in a separate process.
     """
     offered = object_schema(schema)
     compiled = load_schema(offered)
@@ -48,7 +48,7 @@ def converted(schema: JsonObject, arguments: JsonObject) -> JsonValue:
         if unfit:
             found = tell_violations(offered, unfit)
             message = unfit_message("the arguments do not fit:", found)
-            raise Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": found})
+            raise Rejected("INVALID_ARGUMENTS", message, "correct the fields that `errors` lists", {"errors": found})
     return arguments if takes_object(schema) else arguments.get(WRAPPED)
 
 

@@ -27,7 +27,7 @@ class ChildRuns:
 
 @dataclass(slots=True)
 class ChildRunWatcher:
-    """Watches the children of one execution, and remembers how far each was seen."""
+    """Watches the children of one run, and remembers how far each was seen."""
 
     host: RunReader
     _seen: dict[str, int] = field(default_factory=dict)

@@ -1,6 +1,6 @@
 """What people decided in a run: who answered which of its questions, how, and when. All of it is in the records.
 
-Above it: the timeline of an execution, `approval.list`, drafts. Below it: the records of a run, `permissions.people`.
+Above it: the timeline of a run, `approval.list`, drafts. Below it: the records of a run, `permissions.people`.
 """
 
 from __future__ import annotations
@@ -52,9 +52,9 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
     """The record that says so."""
     decision: Literal["approved", "declined", "answered", "expired"] | None
     """`answered` if the question was not one to approve or decline, `expired` if nobody decided in time. Null where a
-    policy hides the contents of the execution from you; so are `prompt` and `note`."""
+    policy hides the contents of the run from you; so are `prompt` and `note`."""
     by: str | None
-    """Who decided; null if nobody did."""
+    """Who decided, or null."""
     name: str
     """What they are called: the name of their key, or of their account."""
     at: str | None
@@ -131,7 +131,7 @@ def _view_decision(record: Record, asked: _Asked) -> DecisionView:
 
 
 async def with_names(context: Context, decisions: Sequence[DecisionView]) -> list[DecisionView]:
-    """Return decisions with what those who decided are called."""
+    """Return decisions with the names of the people who decided."""
     names = await names_of(context, (item.by for item in decisions if not item.name))
     return [msgspec.structs.replace(item, name=item.name or names.get(item.by or "", "")) for item in decisions]
 

@@ -1,6 +1,6 @@
 """Types of the fields by which callers name and start runs, and the statuses that runs have, with their names on MCP.
 
-Above it: the inputs of operations on executions and schedules. Below it: nothing but data.
+Above it: the inputs of operations on runs and schedules. Below it: nothing but data.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ Name = Annotated[str, Meta(min_length=1, max_length=256)]
 ChosenId = Annotated[
     Annotated[str, Meta(pattern=CHOSEN_ID)] | None,
     Meta(
-        description="An id of your own for the new execution; the same id and input again give the same execution.",
+        description="An id of your own for the new run; the same id and input again give the same run.",
         examples=["order-1042"],
     ),
 ]

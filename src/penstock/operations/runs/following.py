@@ -28,14 +28,14 @@ _LOGGER = logging.getLogger("penstock.operations")
 
 @dataclass(frozen=True, slots=True)
 class Position:
-    """How far an execution is: its run, and the number of the run's last record."""
+    """How far a run is: its run, and the number of the run's last record."""
 
     run_id: str
     sequence: int
 
 
 async def execution_position(services: Services, tenant: str, execution_id: str) -> Position | None:
-    """Return how far an execution of a tenant is; None if there is no such execution."""
+    """Return how far a run of a tenant is; None if there is no such run."""
     store = services.store
     row = await store.row(id_in_tenant(tenant, execution_id)) or await store.row(execution_id)
     return Position(row.run_id, row.seq) if row is not None and row.tenant == tenant else None
@@ -44,7 +44,7 @@ async def execution_position(services: Services, tenant: str, execution_id: str)
 async def follow_execution(
     services: Services, begun: Position, moved: Callable[[], None], child_moved: Callable[[], None]
 ) -> None:
-    """Call `moved` or `child_moved` whenever an execution or a child of it moves, until it has ended or is gone."""
+    """Call `moved` or `child_moved` whenever a run or a child of it moves, until it has ended or is gone."""
     run_id, seen = begun.run_id, begun.sequence
     watcher = ChildRunWatcher(services.host)
     while True:
@@ -60,7 +60,7 @@ async def follow_execution(
                         await asyncio.wait((waits, *children.waits), return_when=asyncio.FIRST_COMPLETED)
                     row = await services.store.row(run_id)
         except PenstockError as error:
-            _LOGGER.warning("cannot follow execution %s at the moment: %s", run_id, error.code)
+            _LOGGER.warning("cannot follow run %s at the moment: %s", run_id, error.code)
             await asyncio.sleep(limits.EXPOSED_REREAD_MS / 1000)
             continue
         if row is None or row.seq > seen:

@@ -1,6 +1,6 @@
 """Finding a run that a caller names, and the handle that the caller gets to continue with it.
 
-An execution is a run: `execution_id` is the id of the run as its tenant writes it. Runs of other tenants are not found,
+A run is a run: `execution_id` is the id of the run as its tenant writes it. Runs of other tenants are not found,
 nor, by an agent, are those that hold a call of somebody else (`held_access`).
 
 Above it: the operations that start, read and change runs. Below it: the index of runs, `views`.
@@ -40,7 +40,7 @@ __all__ = [
 
 
 async def visible_run(context: Context, execution_id: str) -> RunRow:
-    """Return the index row of an execution that the caller named; raise NotFound, also if the caller may not see it."""
+    """Return the index row of a run that the caller named; raise NotFound, also if the caller may not see it."""
     store, tenant = context.services.store, context.tenant
     row = await store.row(id_in_tenant(tenant, execution_id))
     if row is None and tenant != DEFAULT_TENANT:
@@ -48,15 +48,15 @@ async def visible_run(context: Context, execution_id: str) -> RunRow:
     if row is not None and HELD_LABEL in row.labels and not await may_see_run(context.services, context.principal, row):
         row = None
     if row is None or row.tenant != tenant:
-        message = f"there is no execution {execution_id[:200]}"
-        raise NotFound("EXECUTION_NOT_FOUND", message, "list the executions to see which there are")
+        message = f"there is no run {execution_id[:200]}"
+        raise NotFound("EXECUTION_NOT_FOUND", message, "list the runs with execution.list")
     return row
 
 
 async def changeable_run(context: Context, execution_id: str) -> RunRow:
-    """Return the index row of an execution that the caller named and may change.
+    """Return the index row of a run that the caller named and may change.
 
-    What an execution without a held call does is decided by scopes alone.
+    What a run without a held call does is decided by scopes alone.
     """
     row = await visible_run(context, execution_id)
     await refuse_withdrawing(context, row)
@@ -64,17 +64,17 @@ async def changeable_run(context: Context, execution_id: str) -> RunRow:
 
 
 async def find_run(context: Context, given: Any) -> RunRow:
-    """Find the execution that the input of a call names."""
+    """Find the run that the input of a call names."""
     return await visible_run(context, given.execution_id)
 
 
 async def find_changeable(context: Context, given: Any) -> RunRow:
-    """Find the execution that the input of a call names, for a change."""
+    """Find the run that the input of a call names, for a change."""
     return await changeable_run(context, given.execution_id)
 
 
 def handle(context: Context, row: RunRow) -> ExecutionHandle:
-    """Return the handle of an execution."""
+    """Return the handle of a run."""
     return handle_of(row, context.services.base_path)
 
 
@@ -82,7 +82,7 @@ async def handle_now(context: Context, run_id: str) -> ExecutionHandle:
     """Return a handle with the current status of a run of the caller's tenant."""
     row = await context.services.store.row(run_id)
     if row is None:
-        raise NotFound("EXECUTION_NOT_FOUND", f"the execution {id_for_callers(context.tenant, run_id)} is gone")
+        raise NotFound("EXECUTION_NOT_FOUND", f"run {id_for_callers(context.tenant, run_id)} was deleted")
     return handle(context, row)
 
 
@@ -115,6 +115,6 @@ def seconds_to_wait(context: Context, asked: float | None) -> float:
 
 
 def patience(context: Context, asked: float | None) -> float:
-    """Return how long a call waits for an execution: as long as it asks for, or else as long as its surface lets it."""
+    """Return how long a call waits for a run: as long as it asks for, or else as long as its surface lets it."""
     granted = context.request.patience_seconds
     return granted if asked is None and granted is not None else seconds_to_wait(context, asked)

@@ -1,10 +1,10 @@
-"""Who may see and change a held call, whichever operation names it: as a draft or as the execution that holds it.
+"""Who may see and change a held call, whichever operation names it: as a draft or as the run that holds it.
 
-An agent knows of its own held calls and of those of other keys of its app; for it, others do not exist. Only whoever
-made the call, or may approve it, withdraws it. Operations on executions let people do more, since `execution:control`
-is the right to stop whatever runs; they never let an agent, or a model that calls for somebody, do more.
+An agent knows of its own held calls and of those of other keys of its app; for it, others do not exist. Only the caller
+who made the call, or may approve it, withdraws it. Operations on runs let people do more, since `execution:control` is
+the right to stop whatever runs; they never let an agent, or a model that calls for somebody, do more.
 
-Above it: `handles`, through which every operation on executions finds its run; the operations on drafts, the control
+Above it: `handles`, through which every operation on runs finds its run; the operations on drafts, the control
 plane. Below it: `held_calls`, `permissions.answering`.
 """
 
@@ -67,7 +67,7 @@ async def without_unseen(services: Services, principal: Principal, rows: Iterabl
 
 
 async def with_held_calls(context: Context, result: ExecutionResult) -> ExecutionResult:
-    """Return a result with the calls of the execution that wait for approval, as far as the caller may know of them."""
+    """Return a result with the calls of the run that wait for approval, as far as the caller may know of them."""
     if result.status != _WAITS:
         return result
     services = context.services
@@ -89,14 +89,14 @@ async def with_held_calls(context: Context, result: ExecutionResult) -> Executio
 
 
 def withdrawal_refusal(context: Context, state: RunState, held: HeldCall) -> Denied | None:
-    """Return why a caller may not withdraw a held call; None for whoever made it, and for whoever may approve it."""
+    """Return why a caller may not withdraw a held call; None for its caller and its approvers."""
     if context.principal.id == held.principal.id:
         return None
     asked = question_views(state)
     if asked and may_approve(context, state, asked[0].approvers):
         return None
     message = f"the draft {id_for_callers(context.tenant, state.run_id)} was proposed by somebody else"
-    return Denied("DRAFT_NOT_YOURS", message, "ask them, or one of its approvers")
+    return Denied("DRAFT_NOT_YOURS", message, "ask the proposer, or one of the approvers")
 
 
 async def refuse_withdrawing(context: Context, row: RunRow) -> None:
@@ -111,7 +111,11 @@ async def refuse_withdrawing(context: Context, row: RunRow) -> None:
 
 
 def refuse_settling(context: Context, row: RunRow) -> None:
-    """Refuse an agent that would say what came of a held call whose outcome nobody knows, or have it made again."""
+    """Refuse an agent that would report the unknown outcome of a held call, or have the call made again."""
     if HELD_LABEL in row.labels and context.request.by_agent:
-        message = "a person settles what became of a call that was held"
-        raise Denied("PERSON_REQUIRED", message, "somebody finds out, and uses REST or `penstock runs`")
+        message = "only a person may settle the outcome of a held call"
+        raise Denied(
+            "PERSON_REQUIRED",
+            message,
+            "ask a person to check the outcome, and to settle it over REST or with `penstock runs submit`",
+        )

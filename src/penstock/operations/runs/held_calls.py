@@ -184,7 +184,7 @@ class HeldCall(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 def held_workflow(name: str, approvals: tuple[Approval, ...], timeout_ms: int) -> Workflow:
-    """Return the workflow of a held call. It is another one for other approvers: who decides cannot change later."""
+    """Return the workflow of a held call. It differs by approvers: who decides cannot change later."""
     return _workflow(name, encode_bytes([_approvers(item) for item in approvals]), timeout_ms)
 
 
@@ -257,7 +257,7 @@ def _workflow(capability: str, approvals: bytes, timeout_ms: int) -> Workflow:
 
 
 def _stage(name: str, following: str, approvers: JsonObject, timeout_ms: int) -> list[JsonValue]:
-    """Return the nodes that ask those who have to agree next."""
+    """Return the nodes that ask the people who have to agree next."""
     return [
         {
             "id": name,
@@ -301,7 +301,7 @@ class HeldCalls:
         self._define = define
 
     async def hold(self, context: Context, pending: PendingCall) -> Reply[Any]:
-        """Start the run that asks for approval, with the record of the call; return what the caller is told."""
+        """Start the run that asks for approval, with the record of the call; return the answer for the caller."""
         hold, name = pending.hold, context.capability.name
         workflow = held_workflow(name, hold.approvals, self._services.holds.draft_ms)
         self._services.signatures.vouch(workflow.hash)
@@ -331,7 +331,7 @@ class HeldCalls:
         )
         state = await self._services.host.read(row.run_id)
         if state is None:
-            raise Unavailable("EXECUTION_NOT_FOUND", "the held call is gone", "make it again")
+            raise Unavailable("EXECUTION_NOT_FOUND", "the held call was deleted", "make the call again")
         return self._told(context, state)
 
     async def _authors_above(self, context: Context) -> tuple[str, ...]:
@@ -344,7 +344,7 @@ class HeldCalls:
         return self._told(context, decision.state)
 
     def _told(self, context: Context, state: RunState) -> Reply[ExecutionResult]:
-        """Return what the caller of a held call is told: what waits, for whom, until when and how to look."""
+        """Return the answer for the caller of a held call: what waits, for whom, until when and how to look."""
         public, view = id_for_callers(context.tenant, state.run_id), held_view(self._services, state)
         result = result_of(context.tenant, state)
         if view is not None:
@@ -415,7 +415,7 @@ def held_call_of(state: RunState, pepper: bytes | None = None) -> HeldCall | Non
 
 
 def held_view(services: Services, state: RunState) -> HeldView | None:
-    """Return what people are told of a call that a run holds; None if it holds none."""
+    """Return the view of a call that a run holds; None if it holds none."""
     held, public = held_call_of(state), id_for_callers(state.tenant, state.run_id)
     if held is None:
         return None

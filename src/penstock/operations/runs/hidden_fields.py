@@ -1,10 +1,10 @@
 """Leaves fields out of answers that policies hide from a caller, wherever a run or a call is shown.
 
 The output of a workflow is hidden in the answer of its tool, in results, views and streams of its runs, and in drafts.
-The state and the history of a run have the same values in places that no policy can name: there, whoever must not see
-a field of the run's workflow, or of one that it starts as a child, sees what happened and no values: who answered a
-question, and when, but neither the question nor the answer. Operations that give out other contents
-(`Capability.reveals`) are refused to them.
+The state and the history of a run have the same values in places that no policy can name: there, a caller who must not
+see a field of the run's workflow, or of one that it starts as a child, sees what happened and no values: who answered a
+question, and when, but neither the question nor the answer. They may not call operations that give out other contents
+(`Capability.reveals`).
 
 Above it: `app` hands it to the gate, which calls it for every answer. Below it: `governance.policy.redaction`, the
 stage for policies, the views of runs.
@@ -214,7 +214,7 @@ class _Looking(NamedTuple):
         return None if held is None else await self.answer_of(held.operation, held.arguments, output)
 
     async def answer_of(self, operation: str, arguments: JsonObject, value: Any) -> JsonValue:
-        """Return the answer of a call that was made earlier, as the caller sees it."""
+        """Return the answer of an earlier call, as the caller sees it."""
         capability = self._operation(operation)
         if capability is not None and await self.reveals_hidden(capability, arguments):
             return None
@@ -288,7 +288,7 @@ class _Looking(NamedTuple):
         return row if row is not None and row.tenant == self.tenant else None
 
     async def _held(self, row: RunRow) -> tuple[HeldCall | None, JsonValue]:
-        """Return the call that a run holds, and what came of it."""
+        """Return the call that a run holds, and its outcome."""
         state = await self.services.host.read(row.run_id)
         return (None, None) if state is None else (held_call_of(state), state.result)
 

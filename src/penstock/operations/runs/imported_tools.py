@@ -186,7 +186,7 @@ def _is_object(schema: JsonObject | None) -> bool:
 
 
 def _output_schema(tool: UpstreamTool) -> JsonObject | None:
-    """Return the output schema: what the server promises, or the state of an execution that has not ended."""
+    """Return the output schema: what the server promises, or the state of a run that has not ended."""
     if tool.output_schema is None or not _is_object(tool.output_schema):
         return None
     return or_standing(tool.output_schema)
@@ -196,8 +196,8 @@ async def _refuse(server: str, tool: str, status: str, context: Context, given: 
     why = "describes it otherwise than it was accepted" if status == "changed" else "has it since a short while"
     message = f"{tool} is quarantined: {server} {why}, and nobody has accepted it as it is"
     if status == "refused":
-        message = f"{tool} is quarantined: somebody refused it as {server} describes it"
-    hint = "somebody who may has to look at it with upstream.tools and accept it with upstream.accept"
+        message = f"{tool} is quarantined: somebody refused it with the description that {server} gives now"
+    hint = "look at it with upstream.tools, and accept it with upstream.accept"
     raise Conflict(QUARANTINED, message, hint, {"server": server, "tool": tool, "status": status})
 
 
@@ -229,8 +229,10 @@ async def _defined(context: Context, server: str, tool: str, repeatable: bool) -
     """
     upstreams = context.services.upstreams
     if upstreams is None or upstreams.act is None:
-        message = "this process only looks at what is stored"
-        raise Unavailable("UPSTREAM_UNAVAILABLE", message, "ask the server (`penstock serve`) instead of the file")
+        message = "this process only reads the store"
+        raise Unavailable(
+            "UPSTREAM_UNAVAILABLE", message, "send the call to the server (`penstock serve`), not to the file"
+        )
     workflow = call_workflow(server, tool, upstreams.rules[server], repeatable=repeatable)
     context.services.signatures.vouch(workflow.hash)
     known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)

@@ -52,7 +52,7 @@ class ProposalView(msgspec.Struct, frozen=True, kw_only=True):
     draft_id: str
     operation: str
     name: str | None
-    """What it would store, or what that is about; null if the call does not say."""
+    """The resource that the call would store, or null if the call does not name it."""
     proposed_by: str | None
     proposed_at: str | None
     look: str
@@ -60,7 +60,7 @@ class ProposalView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def author_view(services: Services, author: Author | None) -> AuthorView | None:
-    """Return who wrote a version; None for one of the settings or a file, or of before authors were recorded."""
+    """Return who wrote a version; None for one of the settings or a file, or from before authors were recorded."""
     if author is None:
         return None
     proposed = is_proposed(author, services.holds.authorship)

@@ -62,7 +62,7 @@ class HeldView(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """How an execution ended, or how it stands; questions are open ones, those of its children among them."""
+    """How a run ended, or its current status. Questions are the open ones, those of its children included."""
 
     execution_id: str
     workflow_id: str
@@ -73,18 +73,18 @@ class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=T
     error: ErrorView | None = None
     questions: list[QuestionView] = []
     held: HeldView | None = None
-    """For a call that waits for approval: the call. The execution makes it once somebody has approved it."""
+    """The call that waits for approval. The run makes it after the approval."""
     held_calls: list[HeldView] = []
-    """Calls of tools that the execution has made and that wait for approval; it goes on when they are decided."""
+    """Calls of tools that the run has made and that wait for approval; the run continues when they are decided."""
 
 
 async def wait_for_result(
     context: Context, run_id: str, seconds: float, *, after_sequence: int = 0, state: RunState | None = None
 ) -> ExecutionResult:
-    """Wait until the execution ends, asks a question, or time is up; return its result or how it stands.
+    """Wait until the run ends, asks a question, or time is up; return its result or its current status.
 
     Questions that were open at `after_sequence` already do not end the wait. `state` is how the caller has just stored
-    it: an execution that ended as it began is not waited for.
+    it: a run that ended as it began is not waited for.
     """
     observe = context.request.observe
     if state is not None and state.terminal and state.continued_as is None and observe is None:
@@ -108,11 +108,11 @@ async def _hides_something(context: Context) -> bool:
 
 
 def _deleted() -> NotFound:
-    return NotFound("EXECUTION_NOT_FOUND", "the execution was deleted", "list those that there are")
+    return NotFound("EXECUTION_NOT_FOUND", "the run was deleted", "list them")
 
 
 def result_of(tenant: str, state: RunState, children: tuple[RunState, ...] = ()) -> ExecutionResult:
-    """Return the result of a run, or how it stands."""
+    """Return the result of a run, or its current status."""
     asked = [] if state.terminal else question_views(state)
     for child in children:
         asked += question_views(child, execution_id=id_for_callers(tenant, child.run_id))
@@ -130,15 +130,15 @@ def result_of(tenant: str, state: RunState, children: tuple[RunState, ...] = ())
 
 @dataclass(slots=True, kw_only=True)
 class _ResultWaiter:
-    """One caller that waits for an execution, and for those that continue it."""
+    """One caller that waits for a run, and for those that continue it."""
 
     context: Context
     run_id: str
     observe: Observe | None
     known: int = 0
-    """The sequence up to which the caller knows the execution."""
+    """The sequence up to which the caller knows the run."""
     texts: bool = False
-    """Whether the caller is told what models write and call."""
+    """Whether the caller gets what models write and call."""
     tools: ToolNews = field(default_factory=ToolNews)
     waits: Moved | None = None
     children: tuple[RunState, ...] = ()
@@ -162,7 +162,7 @@ class _ResultWaiter:
             services.open_streams.leave(self._nudge)
 
     async def _successor(self, ended: RunState, deadline: float) -> str | None:
-        """Return the run that continues an ended one, once it has begun; None if there is none to wait for."""
+        """Return the run that continues an ended one, once it has begun; or None."""
         host, store, successor = self.context.services.host, self.context.services.store, ended.continued_as
         while successor is not None and self._may_wait(deadline):
             with host.watched(successor, after_seq=0) as begun:

@@ -3,7 +3,7 @@
 A call of the workflow as a tool is decided by the gate. Whatever else starts it is decided here, as the same action
 (`workflow:NAME`) with the same arguments: `workflow.execute`, the control plane, forks, schedules, webhooks, and runs
 that start it as a child. A schedule or a webhook acts for its maker, so the policies decide about the maker, who is
-looked up each time; a run acts for whoever started it.
+looked up each time; a run acts for its starter.
 
 Above it: everything that starts runs. Below it: the gate's stage for policies, `permissions.makers`.
 """
@@ -151,13 +151,13 @@ class RunAction:
     labels: Mapping[str, str]
     """The labels of the run: they tell whether a model began it."""
     was_made: bool = False
-    """Whether it goes on with what was counted before."""
+    """Whether it continues an earlier count."""
 
 
 async def run_denial(context: Context, principal: Principal, action: RunAction) -> PenstockError | None:
     """Return why policies do not permit what a run does, for the principal of the run; None if they do.
 
-    A run that is under way does not wait for approval, so what needs approval is refused.
+    A run that has begun does not wait for approval, so what needs approval is refused.
     """
     stage = context.services.policies
     policies = await stage.of(context.tenant) if stage is not None else None

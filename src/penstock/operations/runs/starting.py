@@ -117,7 +117,7 @@ async def started_run(
     marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> RunRow:
-    """Start an execution and return its index row; the arguments are those of `start_or_find`."""
+    """Start a run and return its index row; the arguments are those of `start_or_find`."""
     started = await start_or_find(
         context, given, definition_hash=definition_hash, chosen=chosen, marks=marks, untrusted=untrusted
     )
@@ -133,7 +133,7 @@ async def start_or_find(
     marks: RunMarks | None = None,
     untrusted: bool = False,
 ) -> StartedRun:
-    """Start an execution, or find the run that the same call started earlier.
+    """Start a run, or find the run that the same call started earlier.
 
     `definition_hash` names a workflow that is in no tenant's list; without it, the caller's tenant must have the
     workflow. `chosen` is the result of `new_run_id`, if the caller has it already. `marks` are what the server says of
@@ -293,7 +293,7 @@ def row_of(state: RunState, labels: dict[str, str]) -> RunRow:
 
 
 async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> RunRow | None:
-    """Return the execution with this id, if there is one; refuse if it has another workflow or input."""
+    """Return the run with this id, if there is one; refuse if it has another workflow or input."""
     row = await context.services.store.row(run_id)
     if row is None:
         return None
@@ -306,14 +306,14 @@ async def _known_run(context: Context, run_id: str, given: ExecuteWorkflow) -> R
     if given.execution_id is None:
         message = "this idempotency key was used with another input"
         raise Rejected("IDEMPOTENCY_KEY_REUSED", message, "use a new key for another call")
-    message = f"there is an execution {given.execution_id} with another workflow or input"
-    raise Conflict("EXECUTION_ID_TAKEN", message, "choose another id, or leave it out")
+    message = f"there is a run {given.execution_id} with another workflow or input"
+    raise Conflict("EXECUTION_ID_TAKEN", message, "choose another `execution_id`, or leave it out")
 
 
 def _is_same_input(workflow: Workflow, first: events.ExecutionStarted, given: JsonValue) -> bool:
     """Whether a run was started with this input, as far as it is shown.
 
-    Secrets in it are not compared: whoever may start runs could find out by trying what another run was given.
+    Secrets in it are not compared: a caller who may start runs could otherwise guess the secrets of another run.
     """
     value = _with_defaults(workflow, given)
     if isinstance(first.secrets, dict) and workflow.input_schema is not None:

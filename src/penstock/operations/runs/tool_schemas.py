@@ -57,7 +57,7 @@ _STANDING: JsonObject = {
 }
 _ALWAYS: list[JsonValue] = ["execution_id", "status"]
 _STANDING_INSTEAD: JsonObject = {
-    "description": "No result yet: the call waits, or goes on as an execution. `held` names the draft.",
+    "description": "No result yet: the call waits, or continues as a run. `held` names the draft.",
     "type": "object",
     "properties": {**_STANDING, "held": {"type": "object"}},
     "required": _ALWAYS,
@@ -170,14 +170,14 @@ def nested_schema(schema: JsonObject) -> tuple[JsonObject, JsonObject]:
 
 
 def result_schema(output: JsonObject) -> JsonObject:
-    """Return the schema of a call's result: the state of the execution, with the output that is promised."""
+    """Return the schema of a call's result: the state of the run, with the output that is promised."""
     nested, definitions = nested_schema(output)
     schema: JsonObject = {"type": "object", "properties": {**_STANDING, "output": nested}, "required": _ALWAYS}
     return {**schema, "$defs": definitions} if definitions else schema
 
 
 def or_standing(output: JsonObject) -> JsonObject:
-    """Return the schema of an answer that may also be the state of an execution, since any call may have to wait.
+    """Return the schema of an answer that may also be the state of a run, since any call may have to wait.
 
     Clients throw an answer away that does not fit the schema of its tool, so a held call must fit it as well.
     """

@@ -2,7 +2,7 @@
 
 The state of a run says only where the run is; the status of each node comes from the node's visits.
 
-Above it: the operations on executions and schedules. Below it: the engine's state and visits, the index of runs.
+Above it: the operations on runs and schedules. Below it: the engine's state and visits, the index of runs.
 """
 
 from __future__ import annotations
@@ -94,11 +94,11 @@ class UsageShare(msgspec.Struct, frozen=True, kw_only=True):
     output_tokens: int = 0
     requests: int = 0
     cost: Cost | None = None
-    """None if there was none, or if some of it is unknown."""
+    """None if it did not exist, or if some of it is unknown."""
 
 
 class Usage(UsageShare, frozen=True, kw_only=True):
-    """What the models of an execution used so far, with those of all executions that it started or called."""
+    """What the models of a run used so far, with those of all runs that it started or called."""
 
     own: UsageShare | None = None
     """Its own share; None if there is no other."""
@@ -205,7 +205,7 @@ def _whole(value: JsonValue) -> int:
 
 
 class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, as much as is needed to go on with it."""
+    """A run, as much as is needed to go on with it."""
 
     execution_id: str
     workflow_id: str
@@ -218,7 +218,7 @@ class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution in a list."""
+    """A run in a list."""
 
     execution_id: str
     workflow_id: str
@@ -233,11 +233,11 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
     started_by: str | None = None
     """The principal who started it."""
     started_by_name: str = ""
-    """What they are called; of lists of executions only."""
+    """What they are called; of lists of runs only."""
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """A page of executions. `total` is how many there are on all pages, if that was asked for."""
+    """A page of runs. `total` is the number of runs on all pages, if the request asks to count them."""
 
     items: list[ExecutionSummary]
     next_cursor: str | None
@@ -245,7 +245,7 @@ class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an execution did not complete."""
+    """Why a run did not complete."""
 
     code: str
     message: str
@@ -254,7 +254,7 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
-    """Who started an execution."""
+    """Who started a run."""
 
     principal: str
     kind: str
@@ -268,7 +268,7 @@ class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, with everything that is known about it but its history."""
+    """A run, with everything that is known about it but its history."""
 
     execution_id: str
     workflow_id: str
@@ -296,7 +296,7 @@ class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
     continued_from: str | None
     continued_as: str | None
     should_continue: bool = False
-    """Whether its history is so long that it should continue as a new execution."""
+    """Whether its history is so long that it should continue as a new run."""
     usage: Usage | None
     started_by: StartedBy | None = None
 
@@ -312,12 +312,12 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of an execution, oldest first."""
+    """Records of a run, oldest first."""
 
     items: list[RecordView]
     next_cursor: str | None
     ended: bool = False
-    """Whether the execution has ended, so that no more records will follow."""
+    """Whether the run has ended, so that no more records will follow."""
 
 
 class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
@@ -327,7 +327,7 @@ class QueryAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a signal was taken in time, and what came of it."""
+    """Whether a signal was taken in time, and its result."""
 
     execution_id: str
     signal_id: str
@@ -336,7 +336,7 @@ class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def handle_of(row: RunRow, base_path: str) -> ExecutionHandle:
-    """Return the handle of an execution."""
+    """Return the handle of a run."""
     public = id_for_callers(row.tenant, row.run_id)
     return ExecutionHandle(
         execution_id=public,
@@ -366,7 +366,7 @@ def handle_of_state(state: RunState, base_path: str) -> ExecutionHandle:
 
 
 def summary_of_row(row: RunRow) -> ExecutionSummary:
-    """Return an execution as an item of a list."""
+    """Return a run as an item of a list."""
     return ExecutionSummary(
         execution_id=id_for_callers(row.tenant, row.run_id),
         workflow_id=row.workflow_name,
@@ -391,7 +391,7 @@ def view_of_run(
     state: RunState | None = None,
     visits: RunVisits | None = None,
 ) -> ExecutionView:
-    """Return the whole view of an execution. `records` is its whole history; the rest is folded from it, if known."""
+    """Return the whole view of a run. `records` is its whole history; the rest is folded from it, if known."""
     if state is None:
         state, visits = fold_with_state(records)
     elif visits is None:

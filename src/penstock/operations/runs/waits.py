@@ -1,6 +1,6 @@
 """What a run waits for, as callers see it: questions, activities, signals, timers and child runs.
 
-Above it: `views`, `results`, the operations on executions. Below it: the engine's state.
+Above it: `views`, `results`, the operations on runs. Below it: the engine's state.
 """
 
 from __future__ import annotations
@@ -56,22 +56,22 @@ class QuestionView(msgspec.Struct, frozen=True, kw_only=True):
     answered_by: str = "people"
     """people, or anyone: then a model may answer, too."""
     decline: Any = None
-    """The answer that declines; null if there is none."""
+    """The answer that declines, or null."""
     decides: str | None = None
     """The member of the answer that is true to approve and false to decline; "" if that is the whole answer. Forms show
     two buttons for it. Null if the question is not one to approve or decline."""
     ask: dict[str, Any] | None = None
-    """For the program that started the execution, not for a person: the kind (sampling, roots) and the request."""
+    """For the program that started the run, not for a person: the kind (sampling, roots) and the request."""
     sign_in: bool = False
-    """Whether nobody answers by a link alone: they sign in first. So for calls that wait for approval."""
+    """Whether people must sign in to answer, as for calls that wait for approval. A link alone is not enough then."""
     votes: list[dict[str, Any]] = []
     """Who has agreed so far, if several have to: `by` and `at`."""
     escalates_at: str | None = None
-    """When others are asked, too, if it is not decided by then; `approvers.escalate` says who."""
+    """When the question is escalated; `approvers.escalate` says to whom."""
     escalated_at: str | None = None
     """When others were asked, because it was not decided in time; `approvers` has them."""
     execution_id: str | None = None
-    """The child execution that asks, if it is not the requested one itself."""
+    """The child run that asks, if it is not the requested one itself."""
 
 
 def asks_for_approval(questions: Any) -> bool:
@@ -81,7 +81,7 @@ def asks_for_approval(questions: Any) -> bool:
 
 
 class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that is under way, or waits for execution.submit_activity or execution.retry."""
+    """Work that is in progress, or waits for execution.submit_activity or execution.retry."""
 
     node_id: str
     visit: int
@@ -111,7 +111,7 @@ class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment at which the execution goes on by itself: wait, retry, escalation, timeout or run."""
+    """A time at which the run continues by itself: wait, retry, escalation, timeout or run."""
 
     kind: str
     due_at: str | None
@@ -120,7 +120,7 @@ class TimerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """A child execution that has not ended."""
+    """A child run that has not ended."""
 
     execution_id: str
     workflow_id: str
@@ -129,7 +129,7 @@ class ChildView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the execution waits for."""
+    """Everything that the run waits for."""
 
     questions: list[QuestionView]
     activities: list[ActivityView]
@@ -139,7 +139,7 @@ class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def question_views(state: RunState, *, execution_id: str | None = None) -> list[QuestionView]:
-    """Return the open questions of a run; `execution_id` is set if it is a child of the execution that is viewed."""
+    """Return the open questions of a run; `execution_id` is set if it is a child of the run that is viewed."""
     found = []
     for item in open_questions(state):
         decline = None if item.ask is not None else declined_answer(item.answer_schema, item.decline)
@@ -210,7 +210,7 @@ def waiting_for(tenant: str, workflow: Workflow, state: RunState) -> WaitingFor:
 
 
 def activity_view(state: RunState, activity: PerformActivity, unknown: Collection[Key] = ()) -> ActivityView:
-    """Return the view of an activity; `unknown` holds those whose outcome is unknown."""
+    """Return the view of an activity; `unknown` holds the ones with an unknown outcome."""
     lease = activity.lease
     return ActivityView(
         node_id=activity.node_id,

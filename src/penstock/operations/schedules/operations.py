@@ -1,4 +1,4 @@
-"""Operations on schedules, which start executions at set times.
+"""Operations on schedules, which start runs at set times.
 
 A schedule is made by an operation or by the `triggers` of a workflow document; `origin` says which. Schedules of a
 document follow the document: they can be paused and run by hand here, but are changed and deleted there.
@@ -58,7 +58,7 @@ Cron = Annotated[
     ),
 ]
 Zone = Annotated[str, Meta(description="The time zone of the expression.", max_length=64, examples=["Europe/Berlin"])]
-OverlapChoice = Annotated[Overlap, Meta(description="What happens when the previous execution still goes on.")]
+OverlapChoice = Annotated[Overlap, Meta(description="What happens when the previous run has not ended.")]
 CatchUp = Annotated[
     ShortText | None,
     Meta(description="How old a missed start may be and still happen; a minute without.", examples=["10m"]),
@@ -75,7 +75,7 @@ class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule, when it starts an execution next, and the one it started last."""
+    """A schedule, when it starts a run next, and the one it started last."""
 
     schedule_id: str
     workflow_id: str
@@ -120,7 +120,7 @@ class CreateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overlap: OverlapChoice = "skip"
     catch_up: CatchUp = None
     jitter: Jitter = None
-    input: Annotated[Any, Meta(description="The input of each execution.")] = None
+    input: Annotated[Any, Meta(description="The input of each run.")] = None
     paused: Annotated[bool, Meta(description="Begin paused.")] = False
 
 
@@ -147,15 +147,15 @@ class UpdateSchedule(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
     overlap: OverlapChoice | UnsetType = UNSET
     catch_up: CatchUp | UnsetType = UNSET
     jitter: Jitter | UnsetType = UNSET
-    input: Annotated[Any, Meta(description="The input of each execution.")] | UnsetType = UNSET
+    input: Annotated[Any, Meta(description="The input of each run.")] | UnsetType = UNSET
 
 
 async def _found(context: Context, schedule_id: str) -> ScheduleRow:
-    """Return a schedule of the caller's tenant; raise NotFound if there is none."""
+    """Return a schedule of the caller's tenant; raise NotFound if it does not exist."""
     row = await context.services.scheduler.find(id_in_tenant(context.tenant, schedule_id))
     if row is None or row.tenant != context.tenant:
         message = f"there is no schedule {schedule_id[:200]}"
-        raise NotFound("SCHEDULE_NOT_FOUND", message, "list the schedules to see which there are")
+        raise NotFound("SCHEDULE_NOT_FOUND", message, "list the schedules with schedule.list")
     return row
 
 
@@ -206,7 +206,7 @@ def _text(value: JsonValue) -> str | None:
 
 
 async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> None:
-    """Check that the schedule could start an execution now: better to refuse it now than when it fires at night."""
+    """Check that the schedule could start a run now: better to refuse it now than when it fires at night."""
     definition = await startable_definition(context, workflow_id)
     await refuse_by_policy(context, definition.name, definition.document, given, counts="later")
     workflow = await context.services.host.workflow(definition.hash)
@@ -216,7 +216,7 @@ async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> 
 
 
 async def _refuse_start(context: Context, row: ScheduleRow) -> None:
-    """Refuse a change that makes a schedule start executions, if the caller may not start its workflow."""
+    """Refuse a change that makes a schedule start runs, if the caller may not start its workflow."""
     definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
     if definition is not None:  # if there is none, the scheduler reports that
         await refuse_start(context.services, context.principal, definition)
@@ -225,7 +225,7 @@ async def _refuse_start(context: Context, row: ScheduleRow) -> None:
 
 
 def _mark(context: Context) -> JsonObject:
-    """Return the mark of a schedule from an untrusted call: the executions that it starts are untrusted, too."""
+    """Return the mark of a schedule from an untrusted call: the runs that it starts are untrusted, too."""
     return untrusted_mark(untrusted=context.request.from_outside)
 
 
@@ -256,10 +256,10 @@ def _refuse_of_document(row: ScheduleRow, schedule_id: str) -> None:
     examples=(Example(arguments={"workflow_id": "report", "cron": "0 3 * * *", "timezone": "Europe/Berlin"}),),
 )
 async def schedule_create(context: Context, given: CreateSchedule) -> Reply[ScheduleView]:
-    """Start a workflow by the clock.
+    """Schedule a workflow.
 
-    Makes a schedule from a cron expression in a time zone. Each time starts an execution of the newest version; look at
-    them with execution.list and the label `schedule`.
+    Makes a schedule from a cron expression in a time zone. Each time starts a run of the newest version; find these
+    runs with execution.list and the label `schedule`.
     """
     scheduler = context.services.scheduler
     stored_id, is_repeated = _new_id(context, given.schedule_id)
@@ -282,7 +282,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
     if row is None:
         if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
             message = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
-            raise LimitExceeded("SCHEDULES_LIMITED", message, "delete some that are not needed any more")
+            raise LimitExceeded("SCHEDULES_LIMITED", message, "delete one with schedule.delete")
         await _check_start(context, given.workflow_id, given.input)
         row = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
         reply = await _created(context, row)
@@ -315,7 +315,7 @@ def _new_id(context: Context, chosen: str | None) -> tuple[str, bool]:
 async def schedule_list(context: Context, given: ListSchedules) -> SchedulePage:
     """List schedules.
 
-    By id, with the moment of the next start and the execution that was started last.
+    Ordered by id, with the time of the next start and the last run.
     """
     rows = sorted(await context.services.store.schedules(tenant=context.tenant), key=lambda row: row.schedule_id)
     after = "" if given.cursor is None else id_in_tenant(context.tenant, given.cursor)
@@ -337,7 +337,7 @@ async def schedule_list(context: Context, given: ListSchedules) -> SchedulePage:
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
-    """Look at a schedule."""
+    """Get a schedule."""
     return await _view(context, await _found(context, given.schedule_id))
 
 
@@ -365,7 +365,7 @@ async def schedule_get(context: Context, given: NamedSchedule) -> ScheduleView:
 async def schedule_update(context: Context, given: UpdateSchedule) -> ScheduleView:
     """Change a schedule.
 
-    What is left out stays. The next start is worked out anew; a paused schedule stays paused.
+    Fields that you leave out stay. The next start is computed again; a paused schedule stays paused.
     """
     row = await _found(context, given.schedule_id)
     _refuse_of_document(row, given.schedule_id)
@@ -414,14 +414,14 @@ def _recorded(context: Context) -> RecordChange:
 async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
     """Delete a schedule.
 
-    Executions that it started stay, and go on.
+    Runs that it started stay, and continue.
     """
     row = await _found(context, given.schedule_id)
     _refuse_of_document(row, given.schedule_id)
     answer = Deleted(id=id_for_callers(row.tenant, row.schedule_id))
     call = idempotency.answered(context, Reply(value=answer))
     if not await context.services.store.delete_schedule(row.schedule_id, call=call):
-        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted by another call")
     return answer
 
 
@@ -437,7 +437,7 @@ async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
 async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView:
     """Pause a schedule.
 
-    Nothing is started until schedule.resume; what would have been started meanwhile is not made up for.
+    It starts nothing until schedule.resume; missed starts are not made up for.
     """
     return await _paused(context, given.schedule_id, paused=True)
 
@@ -453,9 +453,9 @@ async def schedule_pause(context: Context, given: NamedSchedule) -> ScheduleView
     errors=("SCHEDULE_NOT_FOUND",),
 )
 async def schedule_resume(context: Context, given: NamedSchedule) -> ScheduleView:
-    """Let a paused schedule go on, from now.
+    """Resume a paused schedule.
 
-    It starts executions again, so that it needs the right to start them.
+    It starts runs again, so you need the right to start them.
     """
     return await _paused(context, given.schedule_id, paused=False)
 
@@ -486,9 +486,9 @@ async def _paused(context: Context, schedule_id: str, *, paused: bool) -> Schedu
     ),
 )
 async def schedule_run_now(context: Context, given: NamedSchedule) -> Reply[ExecutionHandle]:
-    """Start an execution of a schedule at once.
+    """Start a run of a schedule now.
 
-    As the clock would, with its input and its rule for executions that still go on; the timetable stays as it is.
+    Uses the input of the schedule and its rule for runs in progress; the timetable does not change.
     """
     row = await _found(context, given.schedule_id)
     refuse_proposed(context.services, author_of_schedule(row), f"schedule {given.schedule_id}")

@@ -57,10 +57,10 @@ class SchedulePreview(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"cron": "30 2 * * *", "timezone": "Europe/Berlin"}),),
 )
 async def schedule_preview(context: Context, given: PreviewSchedule) -> SchedulePreview:
-    """Tell when a schedule would start executions.
+    """Preview the start times of a schedule.
 
-    The next times of a cron expression in a time zone, so that a mistake is seen before it is saved. Jitter is not part
-    of them. Nothing is stored.
+    Returns the next times of a cron expression in a time zone, so that you see a mistake before you save it. Jitter is
+    not included. Nothing is stored.
     """
     timetable = timetable_of({"cron": given.cron, "timezone": given.timezone})
     found = next_times(timetable, context.now_ms(), given.count)

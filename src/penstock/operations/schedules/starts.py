@@ -1,4 +1,4 @@
-"""The internal call with which the clock starts an execution, on behalf of the maker of the schedule.
+"""The internal call with which the clock starts a run, on behalf of the maker of the schedule.
 
 The principal is the schedule, and its permissions are those that the maker has now. A refusal is recorded in the audit
 log and on the schedule.
@@ -55,11 +55,11 @@ class ScheduledRun(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(START, route=None, scopes=(RUN_SCOPE,), open_world=True, risk="medium", subject="schedule_id")
 async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRun:
-    """Start an execution by the clock."""
+    """Start a run by the clock."""
     scheduler = context.services.scheduler
     row = await scheduler.find(given.schedule_id)
     if row is None or row.tenant != context.tenant:
-        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted in between")
+        raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted by another call")
     refuse_proposed(
         context.services, author_of_schedule(row), f"schedule {id_for_callers(row.tenant, row.schedule_id)}"
     )
@@ -79,7 +79,7 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
         case Skipped(reason=reason):
             raise Conflict("SCHEDULE_NOT_STARTED", reason)
         case _:
-            raise Conflict("SCHEDULE_NOT_STARTED", "the previous execution must end first")
+            raise Conflict("SCHEDULE_NOT_STARTED", "the previous run must end first")
 
 
 def fire_through(gate: Gate) -> Fire:

@@ -91,7 +91,7 @@ def graph_store(services: Services) -> GraphStore:
 
 
 async def opened_graph(context: Context, graph_id: str) -> OpenedGraph:
-    """Return a graph of the caller's tenant; raise if there is none, or if it is quarantined."""
+    """Return a graph of the caller's tenant; raise if it does not exist, or if it is quarantined."""
     store = graph_store(context.services)
     row = await store.graph(GraphRef(context.tenant, graph_id))
     if row is None:
@@ -99,7 +99,9 @@ async def opened_graph(context: Context, graph_id: str) -> OpenedGraph:
     definition, etag = await stored_definition(context.services, context.tenant, graph_id)
     if definition.quarantine is not None:
         message = f"the graph {graph_id} is quarantined: {definition.quarantine}"
-        raise Conflict("GRAPH_QUARANTINED", message, "correct what the settings name for it; the server looks again")
+        raise Conflict(
+            "GRAPH_QUARANTINED", message, "correct the files that the settings name; the server reloads them"
+        )
     return OpenedGraph(store=store, row=row, definition=definition, etag=etag)
 
 
@@ -115,12 +117,12 @@ def finder(*branches: str) -> Callable[[Context, Any], Awaitable[None]]:
 
 
 async def view_of(graph: OpenedGraph, branch: str | None, snapshot: str | None) -> View:
-    """Return the graph at the head of a branch, or at a commit; refuse if there is none."""
+    """Return the graph at the head of a branch, or at a commit; refuse if it does not exist."""
     return await view_at(graph.store, graph.ref, branch, snapshot)
 
 
 async def view_at(store: GraphStore, ref: GraphRef, branch: str | None, snapshot: str | None) -> View:
-    """Return a graph at the head of a branch (`main` if neither is given), or at a commit; refuse if there is none."""
+    """Return a graph at the head of a branch (`main` if neither is given), or at a commit, or refuse."""
     chosen = None if snapshot is not None else branch or MAIN
     found = await store.resolve(ref, branch=chosen, snapshot=snapshot)
     return found if isinstance(found, View) else refused(ref.name, found)

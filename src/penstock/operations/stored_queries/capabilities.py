@@ -48,6 +48,7 @@ from penstock.operations.stored_queries.running import (
     unfit_arguments,
 )
 from penstock.runtime.ports.graphs import MAIN, GraphRow
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["QUERY_PREFIX", "GraphTools", "graph_tools", "query_capability", "query_capability_name"]
 
@@ -105,7 +106,7 @@ async def graph_tools(services: Services, tenant: str) -> GraphTools:
     page = await store.graphs(tenant, limit=limits.GRAPHS_PER_TENANT_MAX)
     if not page.rows:
         return GraphTools()
-    stored = await services.platform.resources(tenant, GRAPHS.kind, limit=limits.GRAPHS_PER_TENANT_MAX)
+    stored = await list_resources(services.platform, tenant, GRAPHS.kind, limit=limits.GRAPHS_PER_TENANT_MAX)
     definitions = {row.resource_id: row for row in stored.rows}
     listed: dict[str, Capability] = {}
     unlisted: dict[str, Capability] = {}
@@ -283,14 +284,14 @@ async def _refuse_by_author(context: Context, query: StoredQuery, what: str) -> 
     scopes = await scopes_of_author(services, author, context.tenant)
     if (missing := missing_scope(scopes, context.capability.governance.scopes)) is not None:
         message = f"{author.principal} wrote the {what} and does not have the scope {missing}, which running it needs"
-        hint = "a person with that scope stores the query as it is, and answers for it"
+        hint = "ask a person with that scope to store the query as it is"
         raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 
 
 async def _read(
     row: GraphRow, query: StoredQuery, checked: CheckedQuery, context: Context, given: QueryCall
 ) -> ReadAnswer:
-    """Read the version that is asked for. A snapshot may have an earlier schema, which the query has to fit as well."""
+    """Read the requested version. A snapshot may have an earlier schema, which the query has to fit as well."""
     services = context.services
     await _refuse_by_author(context, query, f"query {row.ref.name}/{query.name}")
     store = graph_store(services)
@@ -310,5 +311,9 @@ async def _change(graph_id: str, name: str, context: Context, given: QueryCall) 
     query = checked.queries.get(name)
     if query is None:
         broken = checked.broken.get(name)
-        raise broken or Rejected("QUERY_INVALID", f"the query {name} was deleted meanwhile", "list the queries again")
+        raise broken or Rejected(
+            "QUERY_INVALID",
+            f"the query {name} was deleted by another call",
+            "list the queries again with graph.queries_list",
+        )
     return await changed(context, graph, query, given)

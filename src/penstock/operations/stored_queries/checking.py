@@ -66,7 +66,12 @@ def _rejected(code: str, what: str, findings: Iterable[Finding]) -> Rejected:
     place = f"{first.location}: " if first.location else ""
     more = f" (and {len(errors) - 1} more)" if len(errors) > 1 else ""
     details: JsonObject = {"findings": findings_view(findings)}
-    return Rejected(code, f"{what}: {place}{first.message}{more}", first.hint or "see `findings`", details)
+    return Rejected(
+        code,
+        f"{what}: {place}{first.message}{more}",
+        first.hint or "correct the mistakes that `findings` lists",
+        details,
+    )
 
 
 def schema_from(text: str) -> Schema:
@@ -162,7 +167,7 @@ def refuse_broken(store: GraphStore, schema: Schema, queries: Iterable[StoredQue
     if problems:
         message = "; ".join(problems[:3]) + (f" (and {len(problems) - 3} more)" if len(problems) > 3 else "")  # noqa: PLR2004
         details: JsonObject = {"problems": [*problems], "findings": findings}
-        raise Rejected("QUERY_INVALID", message, "see `problems` and `findings`", details)
+        raise Rejected("QUERY_INVALID", message, "correct the mistakes that `problems` and `findings` list", details)
 
 
 def checked_graph(services: Services, row: GraphRow, definition: GraphDefinition) -> CheckedGraph:

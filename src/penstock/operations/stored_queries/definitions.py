@@ -22,6 +22,7 @@ from penstock.operations.gate.context import Services
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.platform import ResourceRow
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["GRAPHS", "GraphDefinition", "StoredQuery", "definition_of", "stored_definition"]
 
@@ -57,7 +58,7 @@ class GraphDefinition(msgspec.Struct, frozen=True, kw_only=True, dict=True):
     allow_adhoc: bool = False
     """Whether callers may send queries and mutations of their own."""
     protected_branches: tuple[str, ...] = ()
-    """Branches that change only after somebody has approved it."""
+    """Branches whose changes need approval."""
     tools_max: int = limits.QUERY_TOOLS_MAX
     """Above so many exposed queries, two tools take the place of one for each."""
     queries: tuple[StoredQuery, ...] = ()
@@ -97,4 +98,4 @@ def definition_of(row: ResourceRow | None) -> tuple[GraphDefinition, str]:
 
 async def stored_definition(services: Services, tenant: str, graph_id: str) -> tuple[GraphDefinition, str]:
     """Return how a graph is offered, and the ETag of that."""
-    return definition_of(await services.platform.resource(tenant, GRAPHS.kind, graph_id))
+    return definition_of(await read_resource(services.platform, tenant, GRAPHS.kind, graph_id))

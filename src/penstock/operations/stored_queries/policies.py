@@ -76,7 +76,11 @@ def put_in_force(services: Services, row: GraphRow, policies: tuple[Policy, ...]
     if services.policies is not None:
         services.policies.replace_graph_set(row.ref.tenant, row.ref.name, policies)
     elif policies:
-        raise Unavailable("NOT_CONFIGURED", "this process decides by scopes only", "take `policy` out of the graph")
+        raise Unavailable(
+            "NOT_CONFIGURED",
+            "this process has no policies: it decides by scopes",
+            "remove `policy` from the graph in the settings",
+        )
 
 
 def _actions(services: Services, row: GraphRow, definition: GraphDefinition) -> dict[str, ActionShape]:

@@ -1,4 +1,4 @@
-"""What callers are told when a graph store did not do what they asked: one error for each of its outcomes.
+"""What callers get when a graph store did not do what they asked: one error for each of its outcomes.
 
 Above it: the operations on graphs, stored queries. Below it: the port of graphs, `base.errors`.
 """
@@ -59,7 +59,9 @@ def _error(graph_id: str, outcome: object) -> PenstockError:  # noqa: C901  # a 
             return Conflict("BRANCH_EXISTS", f"there is a branch {name} already", "choose another name")
         case port.BranchNameRefused(name=name, clashes_with=other):
             why = "is not a name of a branch" if other is None else f"cannot be beside the branch {other}"
-            return Rejected("BRANCH_NAME_INVALID", f"{name[:200]} {why}", "write words, with slashes between them")
+            return Rejected(
+                "BRANCH_NAME_INVALID", f"{name[:200]} {why}", "write words separated by slashes, such as `import/march`"
+            )
         case port.BranchTooDeep(name=name, depth=depth):
             message = f"the branch {name} is {depth} branches away from main, and cannot be forked again"
             return Conflict("BRANCH_TOO_DEEP", message, "fork another branch, or merge this one first")
@@ -67,7 +69,7 @@ def _error(graph_id: str, outcome: object) -> PenstockError:  # noqa: C901  # a 
             why = f"{', '.join(others)} were forked from it" if others else "every graph has it"
             return Conflict("BRANCH_IN_USE", f"the branch {name} cannot be deleted: {why}", None)
         case port.BranchBusy(name=name):
-            return Conflict("BRANCH_BUSY", f"a load on the branch {name} is under way", _LATER)
+            return Conflict("BRANCH_BUSY", f"a load on the branch {name} is in progress", _LATER)
         case port.CommitNotFound(commit_id=commit_id, collected=collected):
             why = "was removed by garbage collection" if collected else "does not exist"
             hint = "list commits with graph.commits_list"
@@ -75,7 +77,7 @@ def _error(graph_id: str, outcome: object) -> PenstockError:  # noqa: C901  # a 
         case port.HeadMoved(expected=expected, actual=actual):
             details: JsonObject = {"precondition_failure": {"expected": expected, "actual": actual}}
             message = f"the branch is at {actual}, not at {expected}"
-            return Conflict("PRECONDITION_FAILED", message, "look at what changed, and send it again", details)
+            return Conflict("PRECONDITION_FAILED", message, "look at the changes, and send the call again", details)
         case port.ChangeGap(oldest_commit_id=oldest):
             message = "commits after the cursor were removed by garbage collection"
             hint = "export the graph at that commit, and follow from there"
@@ -89,19 +91,22 @@ def _error_of_change(graph_id: str, outcome: object) -> PenstockError:
         case port.ConstraintsViolated(violations=violations) | port.LoadRefused(violations=violations):
             listed: list[JsonValue] = [violation_view(item) for item in violations]
             message = "; ".join(item.message for item in violations[:3]) or "constraints of the schema do not hold"
-            return Rejected("GRAPH_CONSTRAINTS_VIOLATED", message, "see `violations`", {"violations": listed})
+            return Rejected(
+                "GRAPH_CONSTRAINTS_VIOLATED",
+                message,
+                "correct the nodes and edges that `violations` lists",
+                {"violations": listed},
+            )
         case port.QueryNotSupported(code=code, message=message):
             return Rejected("QUERY_NOT_SUPPORTED", message, None, {"reason": code})
         case port.ReadStopped(limit=limit, value=value):
-            message = f"the query was ended at its limit {limit} ({value:g})"
-            return LimitExceeded(
-                "QUERY_LIMITED", message, "ask for less: filter more, or add a limit", {"limit": limit}
-            )
+            message = f"the query reached its limit {limit} ({value:g})"
+            return LimitExceeded("QUERY_LIMITED", message, "filter more, or add a `limit`", {"limit": limit})
         case port.LoadNotFound():
             return Conflict("BRANCH_BUSY", "the load was ended before it could be published", "load it again")
         case port.MergeConflicts(conflicts=conflicts, total=total):
             details: JsonObject = {"merge_conflicts": msgspec.to_builtins(conflicts), "total": total}
             message = f"{total} entities conflict; nothing was merged"
-            return Conflict("MERGE_CONFLICTS", message, "settle them on the source branch, and merge again", details)
+            return Conflict("MERGE_CONFLICTS", message, "resolve them on the source branch, and merge again", details)
         case _:
             raise TypeError(f"{graph_id}: no error for {type(outcome).__name__}")

@@ -99,7 +99,7 @@ def typed_params(query: CheckedQuery, given: JsonObject) -> Mapping[str, GraphVa
 def unfit_arguments(errors: list[JsonValue]) -> Rejected:
     """Return the refusal of arguments with these mistakes."""
     message = unfit_message("the arguments do not fit:", errors)
-    return Rejected("INVALID_ARGUMENTS", message, "see `errors` for every mistake", {"errors": errors})
+    return Rejected("INVALID_ARGUMENTS", message, "correct the fields that `errors` lists", {"errors": errors})
 
 
 async def rows_of(context: Context, store: GraphStore, view: View, query: CheckedQuery, call: QueryCall) -> ReadAnswer:

@@ -1,8 +1,8 @@
 """The internal calls of the backup schedule: make a backup that is due, and delete the oldest ones of the schedule.
 
 The principal is `system:backups` in the default tenant. Several servers may share a store: the one that claims a backup
-first makes it. A file is deleted only if this store knows that the schedule made it and it looks the same since, so
-backups that somebody asked for, and files of other servers, stay.
+first makes it. A file is deleted only if this store knows that the schedule made it, and if it looks unchanged. So
+backups that somebody requested stay, and so do files of other servers.
 
 Above it: `app.serving.backups` decides when to look. Below it: `backups`.
 """
@@ -27,6 +27,8 @@ from penstock.operations.system.backups import (
 )
 from penstock.runtime.ports.backups import BackupFile
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow
+from penstock.runtime.tables.call_records import record_call
+from penstock.runtime.tables.resources import put_resource, read_resource
 
 __all__ = [
     "BACKUP_PRINCIPAL",
@@ -151,13 +153,13 @@ async def rotate(context: Context, given: Rotate) -> Reply[Rotated]:
     reply = Reply(value=Rotated(names=[file.name for file in old]))
     if old:
         context.call.each((file.name, {"size_bytes": file.size_bytes}) for file in old)
-        await context.services.platform.record_call(idempotency.answered(context, reply))
+        await record_call(context.services.platform, idempotency.answered(context, reply))
         await backup_folder(context).remove(old)
     return reply
 
 
 async def _stored_dates(services: Services) -> ResourceRow | None:
-    return await services.platform.resource(BACKUP_PRINCIPAL.tenant, BACKUP_NOTES.kind, _SCHEDULE)
+    return await read_resource(services.platform, BACKUP_PRINCIPAL.tenant, BACKUP_NOTES.kind, _SCHEDULE)
 
 
 def _dates_in(row: ResourceRow | None) -> BackupDates:
@@ -168,7 +170,7 @@ async def _store_dates(context: Context, was: ResourceRow | None, dates: BackupD
     """Store the dates in place of those that were read; None if another process was faster."""
     row = BACKUP_NOTES.row(context, _SCHEDULE, msgspec.to_builtins(dates), was=was)
     expected = None if was is None else was.etag
-    outcome = await context.services.platform.put_resource(row, expected_etag=expected)
+    outcome = await put_resource(context.services.platform, row, expected_etag=expected)
     return None if isinstance(outcome, ResourceChanged) else row
 
 

@@ -23,6 +23,7 @@ from penstock.operations.gate.context import Context, Services
 from penstock.operations.stored_resources import ResourceTable
 from penstock.runtime.ports.backups import BackupFile, BackupFolder
 from penstock.runtime.ports.platform import ResourceRow
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = [
     "BACKUP_NOTES",
@@ -108,9 +109,9 @@ class BackupListing(msgspec.Struct, frozen=True, kw_only=True):
 async def backup_create(context: Context, given: CreateBackup) -> Reply[BackupView]:
     """Make a backup of the whole store.
 
-    One moment of everything that all tenants have, copied while the server goes on, verified, and only then named. It
-    is put into the folder of the settings, under a name made of the time. The server never deletes a backup that you
-    asked for. The secret that stands beside the store is not in it.
+    Copies one consistent moment of the data of all tenants while the server runs, verifies the copy, and then gives it
+    its name. The backup is in the folder of the settings, named by the time. The server never deletes a backup that you
+    asked for. The secret beside the store is not included.
     """
     _refuse_tenants(context)
     return await make_backup(context, backup_folder(context))
@@ -120,8 +121,9 @@ def backup_folder(context: Context) -> BackupFolder:
     """Return the folder for backups; raise if the settings name none."""
     folder = context.services.backups
     if folder is None:
-        message = "no folder for backups is set"
-        raise Unavailable("NOT_CONFIGURED", message, "set `storage.backup_folder`, and start the server again")
+        message = "the settings name no folder for backups"
+        hint = "set `storage.backup_folder`, or run `penstock server backup FILE` on the machine of the server"
+        raise Unavailable("NOT_CONFIGURED", message, hint)
     return folder
 
 
@@ -153,8 +155,8 @@ async def make_backup(context: Context, folder: BackupFolder, *, scheduled: bool
 async def backup_list(context: Context, given: ListBackups) -> BackupListing:
     """List the backups in the folder of the settings.
 
-    A file is verified if this store knows that the server verified it, and its size and time are the same since. After
-    a restore, backups that are newer than the restored one are not known any more.
+    A file counts as verified if the server verified it, and its size and time are unchanged since. After a restore,
+    backups that are newer than the restored one are unknown.
     """
     _refuse_tenants(context)
     folder = context.services.backups
@@ -169,7 +171,7 @@ async def backup_list(context: Context, given: ListBackups) -> BackupListing:
 
 def _refuse_tenants(context: Context) -> None:
     if not context.is_operator:
-        message = "a backup has everything of every tenant, so it is for the operator of the server"
+        message = "a backup contains the data of every tenant, so only the operator of the server may make one"
         raise Denied("OPERATOR_REQUIRED", message, "ask the operator")
 
 
@@ -180,7 +182,7 @@ async def known_backups(services: Services) -> KnownBackups:
 
 async def _stored(services: Services) -> ResourceRow | None:
     # Only the operator makes backups, and the operator is in the default tenant.
-    return await services.platform.resource(DEFAULT_TENANT, BACKUP_NOTES.kind, _VERIFIED)
+    return await read_resource(services.platform, DEFAULT_TENANT, BACKUP_NOTES.kind, _VERIFIED)
 
 
 def _known_in(row: ResourceRow | None) -> KnownBackups:
@@ -200,7 +202,7 @@ async def _remember(
         if await BACKUP_NOTES.put(context, row, None if was is None else was.etag, reply) is None:
             return
     # Other processes on this store made backups at the same time, again and again.
-    message = f"{name} was made and verified, but that could not be noted"
+    message = f"{name} was made and verified, but could not be recorded"
     raise Conflict("PRECONDITION_FAILED", message, "make another backup")
 
 

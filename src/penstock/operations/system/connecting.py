@@ -83,14 +83,14 @@ class ClientEntries(msgspec.Struct, frozen=True, kw_only=True):
     examples=(Example(arguments={"address": "https://penstock.example"}),),
 )
 async def system_clients(context: Context, given: ConnectClients) -> ClientEntries:
-    """List how assistants are connected to this server.
+    """List how assistants connect to this server.
 
-    For each assistant that is known the entry for its file, where the file is, and what to do afterwards. No key is in
-    it: each entry says where its client finds the key.
+    For each known assistant: the entry for its file, where the file is, and what to do then. It contains no key: each
+    entry says where its client finds the key.
     """
     path = context.services.mcp.path
     if path is None:
-        raise Unavailable("NOT_CONFIGURED", "this process does not serve MCP", "switch on `server.mcp.enabled`")
+        raise Unavailable("NOT_CONFIGURED", "this process does not serve MCP", "set `server.mcp.enabled`")
     url = given.address + path
     items = [_entry(name, client, given.address, url) for name, client in CLIENTS.items()]
     return ClientEntries(url=url, items=items)

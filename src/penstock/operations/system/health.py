@@ -21,6 +21,7 @@ from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate.context import Context, Services
 from penstock.operations.gate.listing import allowed_names
 from penstock.operations.system.backups import known_backups
+from penstock.runtime.tables.usage import read_usage
 
 __all__ = [
     "BACKUPS_CHECK",
@@ -66,10 +67,9 @@ _FOR_THE_OPERATOR = (
     EXECUTORS_CHECK,
     BACKUPS_CHECK,
 )
-"""What does not affect readiness. Other runs than those that are stuck are served, checkpoints are made without stamps,
-everything else is served beside a graph or a workflow whose files have mistakes, what cannot be deleted only takes
-space, files that others can change work, runs that need no broken executor continue, and a server without a new backup
-works; the operator has to know."""
+"""What does not affect readiness, though the operator has to know. A stuck run, a broken executor, and files with
+mistakes only affect what needs them. Checkpoints are made without stamps, and what cannot be deleted only takes space.
+Files that others can change still work, and so does a server without a new backup."""
 _FOR_EVERYBODY = ("store", RUNS_CHECK, STAMPS_CHECK)
 """What a probe without a key shows in full. The others name files."""
 _FAILING = "failing"
@@ -96,7 +96,7 @@ class Health(msgspec.Struct, frozen=True, kw_only=True):
     ready: bool
     checks: dict[str, str]
     last_backup_at: str | None
-    """When the server made the last backup that it knows of; null if there is none, and for other tenants."""
+    """When the server made the last backup that it knows of; null without one, and for other tenants."""
 
 
 class Information(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,12 +139,12 @@ class Operations(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation("system.health", route=Route(method="GET", path="/health"), scopes=("system:read",), reads=True)
 async def system_health(context: Context, given: Nothing) -> Health:
-    """Ask whether the server is well.
+    """Check the health of the server.
 
-    Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot be
-    made, at scheduled backups, and at the operator's files: policies, graphs and workflows that cannot be used as they
-    are, and files that other users of the machine can change. Tenants other than the default one see only what decides
-    whether the server takes work. Probes of load balancers use /healthz and /readyz, which need no key.
+    Checks the store, runs that do not move although they could, executors that cannot be made, scheduled backups, and
+    the operator's files: policies, graphs and workflows that cannot be used, and files that other users of the machine
+    can change. Tenants other than the default one see only what decides whether the server accepts work. For probes of
+    load balancers use /healthz and /readyz, which need no key.
     """
     checks = await context.services.checks()
     ready, last_backup_at = is_ready(checks), None
@@ -159,10 +159,10 @@ async def system_health(context: Context, given: Nothing) -> Health:
 
 @operation("system.info", route=Route(method="GET", path="/info"), scopes=(), reads=True)
 async def system_info(context: Context, given: Nothing) -> Information:
-    """Ask what the server is and who you are.
+    """Get the server's version and your identity.
 
-    Version, configured executors, the tenant and scopes of the key that asks, and which rules the operator has chosen:
-    the preset of held calls, and whether whoever made a key may approve for it.
+    Returns the version, the configured executors, the tenant and scopes of your key, and the rules that the operator
+    chose: the preset of held calls, and whether the maker of a key may approve for it.
     """
     chosen = context.services.holds
     governance: JsonObject = {"preset": chosen.preset, "separate_duties": chosen.approval.not_requester}
@@ -180,11 +180,11 @@ async def system_info(context: Context, given: Nothing) -> Information:
 
 @operation("system.metrics", route=Route(method="GET", path="/metrics"), scopes=("system:read",), reads=True)
 async def system_metrics(context: Context, given: Nothing) -> Metrics:
-    """Read the server's counters.
+    """Read the server's metrics.
 
-    The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default tenant;
-    others read how much they use themselves: runs that have not ended, and tokens and cost since midnight UTC; also the
-    runs since then, if there is a quota for which they are counted.
+    Returns the figures that /metrics gives to Prometheus, as JSON. Figures of the whole server are for the default
+    tenant. Other tenants read their own use: runs that have not ended, tokens and cost since midnight UTC, and the runs
+    since then if a quota counts them.
     """
     if context.tenant == DEFAULT_TENANT:
         return Metrics(metrics=await context.services.read_metrics())
@@ -193,7 +193,7 @@ async def system_metrics(context: Context, given: Nothing) -> Metrics:
 
 async def tenant_metrics(services: Services, tenant: str) -> dict[str, float]:
     """Return the figures of one tenant by name. Starts of a day are among them if a quota has them counted."""
-    used = await services.platform.usage(tenant, TENANT_SUBJECT, at=services.clock.now_ms())
+    used = await read_usage(services.platform, tenant, TENANT_SUBJECT, at=services.clock.now_ms())
     figures = {
         "penstock_tenant_runs_open": float(used.runs_now),
         "penstock_tenant_tokens_today": float(used.tokens),
@@ -208,7 +208,7 @@ async def tenant_metrics(services: Services, tenant: str) -> dict[str, float]:
 async def system_operations(context: Context, given: Nothing) -> Operations:
     """List what you can call.
 
-    Every operation that your scopes allow and that policies would permit with some arguments, with its schema, scopes
+    Returns every operation that your scopes allow and that policies permit with some arguments, with its schema, scopes
     and REST path.
     """
     catalogue = context.services.catalogue

@@ -1,8 +1,8 @@
 """The internal call that records the restore of a file in every audit log of the file.
 
-`penstock restore` leaves a note in the file before it puts the file in place: who, when, from what, and how the audit
-logs that were there before ended. The first gate that has the secret of the file turns the note into a record in every
-audit log, in one transaction, in the name of that user. Usually that is the gate of the command itself.
+`penstock server restore` leaves a note in the file before it puts the file in place: who, when, from what, and how the
+audit logs that were there before ended. The first gate that has the secret of the file turns the note into a record in
+every audit log, in one transaction, in the name of that user. Usually that is the gate of the command itself.
 
 Above it: `app.gate`. Below it: the platform port.
 """
@@ -23,6 +23,8 @@ from penstock.operations.gate.context import Context, Principal
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import RESTORED_MARK, AuditEntry
+from penstock.runtime.tables.audit.records import list_audit_tenants
+from penstock.runtime.tables.resources import drop_mark, read_mark
 
 __all__ = ["OPERATIONS", "record_restores"]
 
@@ -57,11 +59,11 @@ async def store_restore(context: Context, given: Restores) -> RestoresRecorded:
     """Record in every audit log of a file that the file replaced another one."""
     platform, entry = context.services.platform, context.call.entry
     replaced = (tenant for restore in given.restores for tenant in restore.replaced)
-    tenants = dict.fromkeys((DEFAULT_TENANT, *await platform.audit_tenants(), *replaced))
+    tenants = dict.fromkeys((DEFAULT_TENANT, *await list_audit_tenants(platform), *replaced))
     if entry is not None:
         entries = [_entry_for(entry, restore, tenant) for tenant in tenants for restore in given.restores]
         context.call.entry, context.call.more = entries[0], tuple(entries[1:])
-    if not await platform.drop_mark(RESTORED_MARK, call=context.call):
+    if not await drop_mark(platform, RESTORED_MARK, call=context.call):
         raise Conflict("PRECONDITION_FAILED", "another process has put it on record")
     return RestoresRecorded(trails=len(tenants))
 
@@ -80,7 +82,7 @@ def _entry_for(entry: AuditEntry, restore: Restore, tenant: str) -> AuditEntry:
 
 async def record_restores(gate: Gate) -> None:
     """Record that the file of a gate was restored, if it has such a note and no other process has recorded it."""
-    notes = await gate.services.platform.mark(RESTORED_MARK)
+    notes = await read_mark(gate.services.platform, RESTORED_MARK)
     if not isinstance(notes, list) or not notes:
         return
     last = notes[-1]
@@ -91,7 +93,9 @@ async def record_restores(gate: Gate) -> None:
     except Conflict:
         return
     except PenstockError:
-        _LOGGER.exception("that this file was restored is not on record yet; whoever opens it next tries again")
+        _LOGGER.exception(
+            "that this file was restored is not on record yet; the next process that opens it tries again"
+        )
 
 
 OPERATIONS: tuple[Capability, ...] = (store_restore,)

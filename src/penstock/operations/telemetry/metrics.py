@@ -95,11 +95,11 @@ class Telemetry:
         self.limited = Counter(
             "penstock_limited", "Calls and requests that were refused because of a limit or a quota.", ("limit",)
         )
-        self.runs_started = Counter("penstock_runs_started", "Executions that this process started.")
-        self.runs_ended = Counter("penstock_runs_ended", "Executions that ended in this process.", ("status",))
-        self.activities = Counter("penstock_activities", "Attempts of activities by what came of them.", ("outcome",))
+        self.runs_started = Counter("penstock_runs_started", "Runs that this process started.")
+        self.runs_ended = Counter("penstock_runs_ended", "Runs that ended in this process.", ("status",))
+        self.activities = Counter("penstock_activities", "Attempts of activities, by outcome.", ("outcome",))
         self.model_attempts = Counter(
-            "penstock_model_attempts", "Attempts to ask models, by what came of them.", ("provider", "outcome")
+            "penstock_model_attempts", "Attempts to ask models, by outcome.", ("provider", "outcome")
         )
         self.model_tokens = Counter(
             "penstock_model_tokens", "Tokens of models, failed attempts included.", ("provider", "direction")
@@ -148,7 +148,7 @@ class Telemetry:
             self.model_cost.add((provider,), cost)
 
     def call(self, operation: str | None, code: str | None, seconds: float) -> None:
-        """Count a call that passed through the gate; `operation` is None if there is none of that name."""
+        """Count a call that passed through the gate; `operation` is `None` if no operation has that name."""
         named = operation or "unknown"
         self.calls.add((named, "answered" if code is None else "refused", code or ""))
         self.call_seconds.add(seconds, (named,))

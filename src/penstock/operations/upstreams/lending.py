@@ -1,6 +1,6 @@
 """Lends models to other MCP servers (sampling): each request is a small run that asks the model once.
 
-The run has the rights and the quotas of whoever started the run of the tool call. What policies, limits and prices say
+The run has the rights and the quotas of the starter of the run of the tool call. What policies, limits and prices say
 about models holds for it as for every `llm_call` node. Its id is derived from the visit of the node and from the
 request: a tool call that is repeated after a crash finds the answer that was paid for. All text of the request is the
 server's, and is marked as untrusted for the model.

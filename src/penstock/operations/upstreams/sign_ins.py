@@ -1,8 +1,8 @@
 """Operations to sign in to MCP servers that want OAuth, and to sign out.
 
 A sign-in has two halves. `begin_sign_in` gives the address at which a person signs in; `complete_sign_in` takes what
-the authorization server sent them back with. Whoever calls them waits for the person in between: the command
-`penstock upstream sign-in` listens on the person's own machine, so that the server needs no address of its own for it.
+the authorization server sent them back with. Their caller waits for the person in between: the command
+`penstock tool upstream sign-in` listens on the person's own machine, so that the server needs no address of its own.
 
 The tokens belong to the operator, like credentials in the settings: only the default tenant signs in, for all tenants
 that may use the server. They are stored encrypted, and no operation gives them.
@@ -116,7 +116,7 @@ class SignInView(msgspec.Struct, frozen=True, kw_only=True):
     expires_at: str | None = None
     """When the token expires."""
     renews: bool = False
-    """Whether it is renewed by itself."""
+    """Whether the server renews it automatically."""
     signed_in_at: str | None = None
     signed_in_by: str | None = None
 
@@ -144,7 +144,7 @@ def _sign_ins(context: Context, server: str) -> UpstreamSignIns:
     found = context.services.sign_ins
     if context.tenant != DEFAULT_TENANT or server not in found.servers:
         message = f"there is no server {server} with `auth` in the settings"
-        raise NotFound("UPSTREAM_NOT_FOUND", message, "list those that there are with upstream.list")
+        raise NotFound("UPSTREAM_NOT_FOUND", message, "list them with upstream.list")
     return found
 
 
@@ -186,8 +186,8 @@ def _refuse_foreign_address(redirect_uri: str) -> None:
 async def begin_sign_in(context: Context, given: BeginSignIn) -> BegunSignIn:
     """Begin to sign in to a server.
 
-    Finds its authorization server and gives the address at which a person signs in. What they come back with goes to
-    upstream.complete_sign_in within ten minutes. The command `penstock upstream sign-in` does both.
+    Finds its authorization server and returns the address at which a person signs in. Pass the parameters that they
+    come back with to upstream.complete_sign_in within ten minutes. `penstock tool upstream sign-in` does both.
     """
     sign_ins = _sign_ins(context, given.server)
     _refuse_foreign_address(given.redirect_uri)
@@ -230,8 +230,8 @@ async def begin_sign_in(context: Context, given: BeginSignIn) -> BegunSignIn:
 async def complete_sign_in(context: Context, given: CompleteSignIn) -> SignInView:
     """Complete a sign-in to a server.
 
-    Takes the parameters that the person came back with, checks that they belong to the sign-in that has begun and come
-    from its authorization server, and exchanges the code for tokens, which are stored encrypted.
+    Takes the parameters that the person came back with. Checks that they belong to this sign-in and come from its
+    authorization server. Then exchanges the code for tokens and stores the tokens encrypted.
     """
     sign_ins = _sign_ins(context, given.server)
 
@@ -261,7 +261,7 @@ async def complete_sign_in(context: Context, given: CompleteSignIn) -> SignInVie
 async def sign_out(context: Context, given: SignOut) -> Deleted:
     """Sign out of a server.
 
-    Deletes the tokens and tells the authorization server. Calls of its tools fail until somebody signs in again.
+    Deletes the tokens and informs the authorization server. Calls of its tools fail until somebody signs in again.
     """
     sign_ins = _sign_ins(context, given.server)
     answer = Deleted(id=given.server)

@@ -1,4 +1,4 @@
-"""A tool of another server as callers see it: how it stands, its words, and what a person should know about them.
+"""A tool of another server as callers see it: its status, its texts, and what a person should know about them.
 
 Above it: `operations`, `refusing`. Below it: nothing but data.
 """
@@ -34,7 +34,7 @@ ToolName = Annotated[
 
 
 class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a server: how it stands, and its words. What the server claims about it is shown, not believed."""
+    """A tool of a server: its status and its texts. What the server claims about it is shown, not believed."""
 
     name: str
     status: str
@@ -47,12 +47,12 @@ class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
     accepted_by: str | None = None
     accepted_at: str | None = None
     refused_hash: str | None = None
-    """The hash of the tool that somebody refused last; it waits again as soon as its server describes it otherwise."""
+    """The hash of the refused description; the tool waits for a decision again when its description changes."""
     refused_by: str | None = None
     refused_at: str | None = None
     refused_because: str | None = None
     difference: dict[str, Any] | None = None
-    """For a changed one: each member as it was accepted, and as it is now."""
+    """For a changed tool: each changed member, as accepted and at present."""
     warnings: list[str] = []
     """What a person who accepts it should know: its texts contain invisible characters, or are very long."""
     operation: str

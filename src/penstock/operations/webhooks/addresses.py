@@ -18,7 +18,7 @@ def checked_url(url: str, *, allow_private: bool) -> str:
     """Return the address; raise `Rejected` if events cannot or may not be sent there."""
     problem = _problem(url, allow_private)
     if problem is not None:
-        raise Rejected("WEBHOOK_URL_INVALID", f"url: {problem}", "name a public https address")
+        raise Rejected("WEBHOOK_URL_INVALID", f"url: {problem}", "use a public https address")
     return url
 
 

@@ -19,6 +19,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.tables.resources import delete_resource, put_resource, read_resource
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, endpoint_of
 
 __all__ = ["OPERATIONS", "disable_through", "remove_through"]
@@ -45,15 +46,15 @@ class Disabled(msgspec.Struct, frozen=True, kw_only=True):
 async def webhook_disable(context: Context, given: DisableEndpoint) -> Disabled:
     """Disable a webhook whose receiver is gone; refuse if the webhook was changed meanwhile."""
     platform = context.services.platform
-    row = await platform.resource(context.tenant, ENDPOINT_KIND, given.endpoint_id)
+    row = await read_resource(platform, context.tenant, ENDPOINT_KIND, given.endpoint_id)
     if row is None or row.etag != given.etag:
-        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed in between")
+        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed by another call")
     body = replace(endpoint_of(row), enabled=False, disabled_because=given.reason).body()
     by, now = context.principal.id, context.now_ms()
     changed = replace(row, body=body, etag=body_etag(body), updated_at=now, updated_by=by)
-    outcome = await platform.put_resource(changed, expected_etag=row.etag, call=context.call)
+    outcome = await put_resource(platform, changed, expected_etag=row.etag, call=context.call)
     if isinstance(outcome, ResourceChanged):
-        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed in between")
+        raise Conflict("PRECONDITION_FAILED", f"the webhook {given.endpoint_id} was changed by another call")
     return Disabled(endpoint_id=given.endpoint_id)
 
 
@@ -87,15 +88,20 @@ class Ended(msgspec.Struct, frozen=True, kw_only=True):
 
 @operation(_REMOVE, route=None, scopes=("webhook:delete",), subject="endpoint_id")
 async def notification_end(context: Context, given: EndNotification) -> Ended:
-    """Remove a receiver of news of an execution that has ended, or that its reader may not see any more."""
-    await context.services.platform.delete_resource(
-        context.tenant, ENDPOINT_KIND, given.endpoint_id, expected_etag=given.etag, call=context.call
+    """Remove a receiver of news of a run that has ended, or that its reader may not see any more."""
+    await delete_resource(
+        context.services.platform,
+        context.tenant,
+        ENDPOINT_KIND,
+        given.endpoint_id,
+        expected_etag=given.etag,
+        call=context.call,
     )
     return Ended(endpoint_id=given.endpoint_id)
 
 
 def remove_through(gate: Gate) -> Callable[[ResourceRow], Awaitable[None]]:
-    """Return the function with which deliveries remove a receiver that was told the last of its execution."""
+    """Return the function with which deliveries remove a notification after its final event."""
 
     async def remove(row: ResourceRow) -> None:
         deliveries = system_principal("deliveries", "webhook:delete", tenant=row.tenant)

@@ -1,4 +1,4 @@
-"""Operations on webhooks that are sent: which events of runs go where, and what became of each event.
+"""Operations on outgoing webhooks: which events of runs go where, and the outcome of each delivery.
 
 The secret of an endpoint is derived from the server's own secret, the endpoint's id and a version. It is shown once and
 never stored. The address is checked here as far as its text shows where it leads, and again whenever an event is sent,
@@ -49,6 +49,8 @@ from penstock.operations.webhooks.views import (
     endpoint_view,
 )
 from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
+from penstock.runtime.tables.deliveries import add_deliveries, list_deliveries, read_delivery, save_delivery
+from penstock.runtime.tables.resources import read_resource
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, ENDPOINT_PREFIX, Endpoint, endpoint_of
 from penstock.runtime.webhooks.events import probe_event
 
@@ -57,7 +59,9 @@ __all__ = ["OPERATIONS"]
 _EXAMPLE_ID = "wh_01ka4t8r9b6s3vq2xhj7m5n0pe"
 
 
-_ENDPOINTS = ResourceTable(kind=ENDPOINT_KIND, noun="webhook", delete_hint="read it again")
+_ENDPOINTS = ResourceTable(
+    kind=ENDPOINT_KIND, noun="webhook", delete_hint="read it again, and apply the change to that version"
+)
 
 
 def _row(context: Context, endpoint_id: str, endpoint: Endpoint, was: ResourceRow | None = None) -> ResourceRow:
@@ -112,7 +116,7 @@ async def _store(context: Context, row: ResourceRow, expected: str | None, reply
 
 
 def _sends_outputs(arguments: JsonObject) -> Revealed:
-    """Whether a webhook gets outputs of runs: whoever must not see them must not have them sent."""
+    """Whether a webhook gets outputs of runs: callers who must not see them must not have them sent."""
     return "runs" if arguments.get("include_output") else None
 
 
@@ -135,20 +139,20 @@ def _sends_outputs(arguments: JsonObject) -> Revealed:
 async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEndpoint]:
     """Send events to an address.
 
-    From now on, events of runs go there as signed CloudEvents, at least once each. The answer holds the secret that
-    they are signed with, which is shown this once. Try it with webhook.test.
+    From now on, events of runs go there as signed CloudEvents, at least once each. The answer contains the secret that
+    signs them, which is shown only once. Try it with webhook.test.
     """
     endpoint = _endpoint(context, given)
     services = context.services
     endpoint_id = _new_id(context, ENDPOINT_PREFIX)
-    known = await services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
+    known = await read_resource(services.platform, context.tenant, ENDPOINT_KIND, endpoint_id)
     if known is None:
         page = await _ENDPOINTS.page(
             context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None, prefix=ENDPOINT_PREFIX
         )
         if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
             message = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
-            raise LimitExceeded("WEBHOOKS_LIMITED", message, "delete those that nobody needs")
+            raise LimitExceeded("WEBHOOKS_LIMITED", message, "delete one that you do not need")
         known = _row(context, endpoint_id, endpoint)
         context.call.about(endpoint_id)
         await _store(context, known, None, _with_secret(context, known, endpoint.secret_version))
@@ -167,7 +171,7 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
 async def webhook_get(context: Context, given: OneEndpoint) -> Reply[EndpointView]:
     """Get a webhook.
 
-    Where events go and which; never the secret.
+    Returns the address and the types of events; never the secret.
     """
     row = await _ENDPOINTS.find(context, given.endpoint_id)
     return Reply(value=endpoint_view(context.services, row), etag=row.etag)
@@ -183,7 +187,7 @@ async def webhook_get(context: Context, given: OneEndpoint) -> Reply[EndpointVie
 async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
     """List webhooks.
 
-    The addresses that events are sent to. The addresses that start workflows are listed by trigger.list.
+    Returns the addresses that events are sent to. trigger.list has the addresses that start workflows.
     """
     page = await _ENDPOINTS.page(context, limit=given.limit, cursor=given.cursor)
     return EndpointPage(
@@ -218,16 +222,16 @@ async def webhook_list(context: Context, given: ListEndpoints) -> EndpointPage:
 async def webhook_update(context: Context, given: UpdateEndpoint) -> Reply[EndpointView]:
     """Change a webhook.
 
-    Replaces the address and the filters; the secret stays. Enabling one that was disabled sends what happens from then
-    on; what was put aside can be sent with delivery.retry.
+    Replaces the address and the filters; the secret stays. A webhook that you enable again gets the events from then
+    on; send the ones that were given up with delivery.retry.
     """
     endpoint, expected = _endpoint(context, given), expected_etag(given.if_match)
     while True:
         was = await _ENDPOINTS.find(context, given.endpoint_id)
         known = endpoint_of(was)
         if known.notification is not None:
-            message = f"{given.endpoint_id} is told of one execution, and only by whoever asked for that"
-            raise Conflict("WEBHOOK_OF_EXECUTION", message, "delete it, or set it anew with notification.set")
+            message = f"{given.endpoint_id} belongs to one run, and only the caller who set it may change it"
+            raise Conflict("WEBHOOK_OF_EXECUTION", message, "delete it, or set it again with notification.set")
         changed = replace(
             endpoint,
             secret_version=known.secret_version,
@@ -279,7 +283,8 @@ async def webhook_delete(context: Context, given: DeleteEndpoint) -> Deleted:
 async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndpoint]:
     """Replace the secret of a webhook.
 
-    The answer holds the new secret, shown this once. For as long as `overlap` says, events are signed with both.
+    The answer contains the new secret, which is shown only once. For the time of `overlap`, events are signed with
+    both.
     """
     overlap_ms = parse_native_duration_ms(given.overlap)
     if overlap_ms is None or overlap_ms > limits.ENDPOINT_SECRET_OVERLAP_MS_MAX:
@@ -312,7 +317,7 @@ async def webhook_rotate(context: Context, given: RotateSecret) -> Reply[NewEndp
 async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
     """Send a test event to a webhook.
 
-    Queues an event of type penstock.webhook.test; look at what became of it with delivery.get.
+    Queues an event of type penstock.webhook.test; see its delivery with delivery.get.
     """
     row = await _ENDPOINTS.find(context, given.endpoint_id)
     _refuse_disabled(row)
@@ -329,7 +334,7 @@ async def webhook_test(context: Context, given: OneEndpoint) -> DeliveryView:
         updated_at=now,
     )
     view = delivery_view(delivery)
-    await services.platform.add_deliveries([delivery], call=idempotency.answered(context, Reply(value=view)))
+    await add_deliveries(services.platform, [delivery], call=idempotency.answered(context, Reply(value=view)))
     services.nudge_deliveries()
     return view
 
@@ -355,22 +360,29 @@ def _refuse_disabled(row: ResourceRow) -> None:
 async def delivery_list(context: Context, given: ListDeliveries) -> DeliveryPageView:
     """List the deliveries of a webhook.
 
-    The events that were queued for it, the newest first: delivered, on their way, or put aside (`dead`) after the last
-    attempt. Send one again with delivery.retry.
+    Returns the events that were queued for it, newest first: delivered, on their way, or given up (`dead`) after the
+    last attempt. Send one again with delivery.retry.
     """
     await _ENDPOINTS.find(context, given.endpoint_id)
-    page = await context.services.platform.deliveries(
-        context.tenant, endpoint_id=given.endpoint_id, state=given.state, limit=given.limit, cursor=given.cursor
+    page = await list_deliveries(
+        context.services.platform,
+        context.tenant,
+        endpoint_id=given.endpoint_id,
+        state=given.state,
+        limit=given.limit,
+        cursor=given.cursor,
     )
     return DeliveryPageView(items=[delivery_view(row) for row in page.rows], next_cursor=page.next_cursor)
 
 
 async def _found_delivery(context: Context, delivery_id: str) -> DeliveryRow:
-    row = await context.services.platform.delivery(context.tenant, delivery_id)
+    row = await read_delivery(context.services.platform, context.tenant, delivery_id)
     if row is None:
         message = f"there is no delivery {delivery_id}"
         raise NotFound(
-            "DELIVERY_NOT_FOUND", message, "list them with delivery.list; those that ended are kept for a while"
+            "DELIVERY_NOT_FOUND",
+            message,
+            "list the deliveries with delivery.list; finished ones are removed after a while",
         )
     return row
 
@@ -390,9 +402,9 @@ async def _find_delivery(context: Context, given: OneDelivery) -> ResourceRow:
     reveals="runs",
 )
 async def delivery_get(context: Context, given: OneDelivery) -> DeliveryView:
-    """Look at a delivery.
+    """Get a delivery.
 
-    The event as it is sent, how often that was tried, and what the receiver answered last.
+    Returns the event as it is sent, how often it was tried, and the last answer of the receiver.
     """
     return delivery_view(await _found_delivery(context, given.delivery_id))
 
@@ -411,14 +423,15 @@ async def delivery_get(context: Context, given: OneDelivery) -> DeliveryView:
 async def delivery_retry(context: Context, given: OneDelivery) -> DeliveryView:
     """Send an event again.
 
-    At once, with the same id, and with all its attempts anew; also one that was delivered or put aside.
+    Sends it at once, with the same id and a full set of attempts. This works for events that were delivered or given
+    up, too.
     """
     row = await _found_delivery(context, given.delivery_id)
     _refuse_disabled(await _ENDPOINTS.find(context, row.endpoint_id))
     now = context.now_ms()
     again = replace(row, state="pending", attempts=0, next_at=now, updated_at=now)
     view = delivery_view(again)
-    await context.services.platform.save_delivery(again, call=idempotency.answered(context, Reply(value=view)))
+    await save_delivery(context.services.platform, again, call=idempotency.answered(context, Reply(value=view)))
     context.services.nudge_deliveries()
     return view
 

@@ -1,8 +1,8 @@
-"""Operations on who is told of one execution: in the words of a protocol, until it has ended.
+"""Notifications of one run, in the format of a protocol. They end with the run.
 
 Such a receiver is a webhook of its own kind: stored, sent to, tried again and guarded as all of them are, but told how
-the execution stands instead of being sent its events. It goes when it was told the end. What it knows the sender by (a
-token, credentials) is sealed with the server's secret and shown to nobody.
+the run stands instead of being sent its events. It is deleted after the final event was delivered. What it knows the
+sender by (a token, credentials) is sealed with the server's secret and shown to nobody.
 
 Above it: the catalogue, the A2A surface. Below it: the platform's resources, `runtime.webhooks`.
 """
@@ -23,6 +23,7 @@ from penstock.base.json import JsonObject
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import Deleted, instant
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.runs.fields import AnyId
 from penstock.operations.runs.handles import changeable_run, find_changeable, visible_run
@@ -31,6 +32,9 @@ from penstock.operations.stored_resources import ResourceTable
 from penstock.operations.webhooks.addresses import checked_url
 from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
 from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.deliveries import write_deliveries
+from penstock.runtime.tables.resources import read_resource, write_resource
 from penstock.runtime.webhooks.endpoints import (
     ENDPOINT_KIND,
     NOTIFICATION_PREFIX,
@@ -48,9 +52,10 @@ _NOTIFICATIONS = ResourceTable(kind=ENDPOINT_KIND, noun="notification")
 _HEADER = r"^[!-~]([ -~]*[!-~])?$"
 _SECRET: dict[str, Any] = {"writeOnly": True}
 
-ExecutionId = Annotated[AnyId, Meta(description="The id of the execution.", examples=["order-1042"])]
+ExecutionId = Annotated[AnyId, Meta(description="The id of the run.", examples=["order-1042"])]
 NotificationId = Annotated[
-    str, Meta(description="What it is called, for this execution.", min_length=1, max_length=128, examples=["main"])
+    str,
+    Meta(description="The name of the notification, for this run.", min_length=1, max_length=128, examples=["main"]),
 ]
 
 
@@ -64,14 +69,12 @@ class Authentication(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_f
 
 
 class SetNotification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Who is told of which execution, and how."""
+    """Which run, and where and how to notify."""
 
     execution_id: ExecutionId
     notification_id: NotificationId
     url: Annotated[str, Meta(description="Where to send: an https address.", min_length=9, max_length=2_000)]
-    format: Annotated[
-        Literal["a2a/1.0", "a2a/0.3"], Meta(description="The protocol in whose words the receiver is told.")
-    ] = "a2a/1.0"
+    format: Annotated[Literal["a2a/1.0", "a2a/0.3"], Meta(description="The protocol of the events.")] = "a2a/1.0"
     token: Annotated[
         Annotated[str, Meta(pattern=_HEADER, max_length=4_000, extra_json_schema=_SECRET)] | None,
         Meta(description="Sent as `X-A2A-Notification-Token`; never shown again."),
@@ -80,20 +83,20 @@ class SetNotification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_
 
 
 class OneNotification(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Which one, of which execution."""
+    """Which one, of which run."""
 
     execution_id: ExecutionId
     notification_id: NotificationId
 
 
 class ListNotifications(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Of which execution."""
+    """Of which run."""
 
     execution_id: ExecutionId
 
 
 class NotificationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told of an execution, without what it knows the sender by. `endpoint_id` is its id as a webhook."""
+    """A notification, without the credentials that identify the sender. `endpoint_id` is its id as a webhook."""
 
     execution_id: str
     notification_id: str
@@ -106,7 +109,7 @@ class NotificationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotificationPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All of an execution; there are only a few."""
+    """All of a run; there are only a few."""
 
     items: list[NotificationView]
 
@@ -139,10 +142,10 @@ def _view(row: ResourceRow, told: Notification) -> NotificationView:
 
 async def _found(context: Context, given: OneNotification, run: RunRow) -> tuple[ResourceRow, Notification]:
     endpoint_id = _endpoint_id(run.run_id, given.notification_id)
-    row = await context.services.platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
+    row = await read_resource(context.services.platform, context.tenant, ENDPOINT_KIND, endpoint_id)
     told = None if row is None else endpoint_of(row).notification
     if row is None or told is None:
-        message = f"nobody is told of {given.execution_id[:200]} as {given.notification_id}"
+        message = f"run {given.execution_id[:200]} has no notification {given.notification_id}"
         raise NotFound("NOTIFICATION_NOT_FOUND", message, "list them with notification.list")
     return row, told
 
@@ -160,8 +163,8 @@ async def _refuse_more(context: Context, run_id: str) -> None:
     ):
         page = await _NOTIFICATIONS.page(context, limit=most, cursor=None, prefix=prefix)
         if len(page.rows) >= most:
-            message = f"{most} receivers are told of {'this execution' if prefix != NOTIFICATION_PREFIX else 'runs'}"
-            raise LimitExceeded("NOTIFICATIONS_LIMITED", message, "delete those that nobody needs")
+            message = f"there are {most} notifications{' of this run' if prefix != NOTIFICATION_PREFIX else ''} already"
+            raise LimitExceeded("NOTIFICATIONS_LIMITED", message, "delete one that you do not need")
 
 
 async def _notification(context: Context, given: SetNotification, run: RunRow) -> Notification:
@@ -191,17 +194,17 @@ async def _notification(context: Context, given: SetNotification, run: RunRow) -
     ),
 )
 async def notification_set(context: Context, given: SetNotification) -> Reply[NotificationView]:
-    """Tell somebody of one execution.
+    """Notify an address about one run.
 
-    The receiver is told how it stands now, when it asks something, and how it ended, at least once each; then it is
-    forgotten. It is told what you may see of the execution, for as long as your key is valid.
+    The receiver gets the present status, every question and the end of the run, at least once each. Then the
+    notification is deleted. It gets what you may see of the run, for as long as your key is valid.
     """
     now = context.now_ms()  # before the execution is looked at: what happens from now on is an event
     run = await changeable_run(context, given.execution_id)
     url = checked_url(given.url, allow_private=context.services.webhooks.allow_private_addresses)
     endpoint_id = _endpoint_id(run.run_id, given.notification_id)
     platform = context.services.platform
-    was = await platform.resource(context.tenant, ENDPOINT_KIND, endpoint_id)
+    was = await read_resource(platform, context.tenant, ENDPOINT_KIND, endpoint_id)
     if was is None:
         await _refuse_more(context, run.run_id)
     told = await _notification(context, given, run)
@@ -214,14 +217,19 @@ async def notification_set(context: Context, given: SetNotification) -> Reply[No
     row = replace(_NOTIFICATIONS.row(context, endpoint_id, endpoint.body(), was=was), created_at=now)
     reply = Reply(value=_view(row, told))
     context.call.about(given.execution_id, notification=given.notification_id)
-    await _NOTIFICATIONS.store(context, row, ANY_ETAG, reply)
-    await platform.add_deliveries([_first(context, row, run, now)])
+    first = _first(context, row, run, now)
+
+    def change(transaction: Transaction) -> None:
+        write_resource(transaction, row, ANY_ETAG)
+        write_deliveries(transaction, [first])
+
+    await platform.write(change, call=idempotency.answered(context, reply))
     context.services.nudge_deliveries()
     return reply
 
 
 def _first(context: Context, row: ResourceRow, run: RunRow, now: int) -> DeliveryRow:
-    """Return the delivery that tells how an execution stands to begin with; what it says is written when it is sent."""
+    """Return the initial status delivery. Its body is rendered when it is sent."""
     delivery_id = delivery_id_of(f"{row.resource_id}/{row.etag}", run.run_id, run.seq)
     services = context.services
     source = services.webhooks.address(services.base_path)
@@ -245,9 +253,9 @@ def _first(context: Context, row: ResourceRow, run: RunRow, now: int) -> Deliver
     errors=("EXECUTION_NOT_FOUND", "NOTIFICATION_NOT_FOUND"),
 )
 async def notification_get(context: Context, given: OneNotification) -> NotificationView:
-    """Look at who is told of an execution.
+    """Get a notification of a run.
 
-    Where to and in which words; never the token. What was sent is listed by delivery.list with its `endpoint_id`.
+    Returns the address and the protocol; never the token. delivery.list shows what was sent, by its `endpoint_id`.
     """
     return _view(*await _found(context, given, await visible_run(context, given.execution_id)))
 
@@ -261,9 +269,9 @@ async def notification_get(context: Context, given: OneNotification) -> Notifica
     errors=("EXECUTION_NOT_FOUND",),
 )
 async def notification_list(context: Context, given: ListNotifications) -> NotificationPage:
-    """List who is told of an execution.
+    """List the notifications of a run.
 
-    Those that are not done yet: a receiver that was told the end is not listed any more.
+    A notification is deleted after its final event was delivered, and is then no longer listed.
     """
     run = await visible_run(context, given.execution_id)
     page = await _NOTIFICATIONS.page(
@@ -283,7 +291,7 @@ async def notification_list(context: Context, given: ListNotifications) -> Notif
     errors=("EXECUTION_NOT_FOUND", "DRAFT_NOT_YOURS", "NOTIFICATION_NOT_FOUND"),
 )
 async def notification_delete(context: Context, given: OneNotification) -> Deleted:
-    """Stop telling somebody of an execution.
+    """Delete a notification of a run.
 
     Nothing more is sent, not even what waits to be sent again.
     """

@@ -31,6 +31,7 @@ from penstock.operations.webhooks.requests import HookRequest, InterpretedReques
 from penstock.operations.webhooks.table import Hook, HookTable
 from penstock.runtime.ports.platform import AuditEntry, CallRecord, Claimed, Finished, IdempotencyClaim, InFlight
 from penstock.runtime.secrets import secret_name
+from penstock.runtime.tables.call_records import record_call, release_call
 
 __all__ = ["HookAnswer", "WebhookReceiver"]
 
@@ -84,11 +85,11 @@ class WebhookReceiver:
             raise _not_found(request.path)
         if not fitting:
             allowed = ", ".join(sorted({hook.trigger.method for hook in found}))
-            message = f"{request.method[:20]} is not possible here"
+            message = f"{request.method[:20]} is not allowed here"
             raise Rejected("METHOD_NOT_ALLOWED", message, f"use {allowed}", {"allow": allowed})
         if len(fitting) > 1:
-            message = "several workflows have this address, so that none of them can be started by it"
-            raise Conflict("WEBHOOK_PATH_TAKEN", message, "trigger.list says which; give each a path of its own")
+            message = "several workflows have this address, so it starts none of them"
+            raise Conflict("WEBHOOK_PATH_TAKEN", message, "give each a path of its own; trigger.list shows them")
         return fitting[0]
 
     async def _handle(self, hook: Hook, request: HookRequest) -> HookAnswer:
@@ -113,7 +114,7 @@ class WebhookReceiver:
         if trigger.secret is None or trigger.strategy == "none":
             if services.webhooks.allow_unsigned:
                 return None
-            message = "this webhook takes unsigned requests, which this server does not allow"
+            message = "this webhook has no secret, and this server does not accept unsigned requests"
             raise Denied("WEBHOOK_SIGNATURE_MISSING", message, "name a secret in the workflow's trigger")
         resolve = services.resolve_secret
         may_block = getattr(resolve, "may_block", False)
@@ -155,12 +156,12 @@ class WebhookReceiver:
             keep_until=now + services.limits.idempotency_ttl_ms,
         )
         call = CallRecord(claim=claim)  # the gate writes the audit record of the resulting call
-        outcome = await services.platform.record_call(call)
+        outcome = await record_call(services.platform, call)
         match outcome:
             case Claimed():
                 pass
             case InFlight():
-                message = "the same request is under way"
+                message = "the same request is still running"
                 raise Conflict(
                     "IDEMPOTENCY_IN_FLIGHT", message, "send it again in a second", {"retry_after_seconds": 1}
                 )
@@ -173,10 +174,10 @@ class WebhookReceiver:
         try:
             answer = await self._dispatch(hook, request, interpreted, principal, unique)
         except PenstockError:
-            await services.platform.release_call(claim)
+            await release_call(services.platform, claim)
             raise
         call.answer = {"execution_id": answer.execution_id}
-        await services.platform.record_call(call)
+        await record_call(services.platform, call)
         return answer
 
     async def _dispatch(
@@ -236,10 +237,10 @@ class WebhookReceiver:
         try:
             scopes = await trigger_scopes(services, row, starts=hook.trigger.action != "signal")
         except Denied as error:
-            message = (
-                "whoever stored the workflow of this webhook may not start it any more, and nobody else has stored it"
-            )
-            raise _MakerDenied(maker, Denied(error.code, message, "tell the owner of this server")) from error
+            message = "the person who stored the workflow of this webhook may no longer start it"
+            raise _MakerDenied(
+                maker, Denied(error.code, message, "ask the owner of this server to store the workflow again")
+            ) from error
         trigger = Principal(
             id=_principal_id(hook),
             tenant=hook.tenant,
@@ -255,7 +256,11 @@ class WebhookReceiver:
         """Refuse to signal a run of another workflow than the trigger's own."""
         row = await self.gate.services.store.row(id_in_tenant(hook.tenant, run_id))
         if row is None or row.tenant != hook.tenant or row.workflow_name != hook.workflow_name:
-            raise NotFound("EXECUTION_NOT_FOUND", f"there is no execution {run_id}", "it may not have started yet")
+            raise NotFound(
+                "EXECUTION_NOT_FOUND",
+                f"there is no run {run_id}",
+                "check the id, or send the request again when the run has started",
+            )
 
     async def _record(self, request: HookRequest, hook: Hook | None, answer: HookAnswer | PenstockError) -> None:
         """Record a request that never reached the gate. Refusals are gathered, so that no sender can fill the disk."""
@@ -304,7 +309,7 @@ class _MakerDenied(Denied):
 
 def _not_found(path: str) -> NotFound:
     message = f"there is no webhook at /hooks/{path[:200]}"
-    return NotFound("WEBHOOK_NOT_FOUND", message, "see trigger.list for the addresses of webhooks")
+    return NotFound("WEBHOOK_NOT_FOUND", message, "list the addresses of webhooks with trigger.list")
 
 
 def _principal_id(hook: Hook) -> str:

@@ -151,7 +151,7 @@ def _body(request: HookRequest) -> JsonValue:
     if media_type in ("", "application/json") or media_type.endswith("+json"):
         return _json(request.body)
     if media_type != _FORM and not media_type.startswith("text/"):
-        message = f"{media_type[:80]!r} is not a media type that webhooks take"
+        message = f"{media_type[:80]!r} is not a media type that webhooks accept"
         raise Rejected("UNSUPPORTED_MEDIA_TYPE", message, "send application/json")
     try:
         text = request.body.decode()
@@ -168,7 +168,7 @@ def _json(body: bytes) -> JsonValue:
         raise Rejected("MALFORMED_JSON", "the body is not JSON", "send JSON in UTF-8") from None
     if exceeds_depth(value, limits.JSON_DEPTH_MAX):
         message = f"the body is nested deeper than {limits.JSON_DEPTH_MAX} levels"
-        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a flatter value")
+        raise Rejected("ARGUMENTS_TOO_DEEP", message, "send a value with fewer levels")
     return value
 
 
@@ -180,7 +180,7 @@ def _check_body(trigger: WebhookTrigger, body: JsonValue, evaluator: Evaluator) 
         shown = without_values_of(found, secrets_in(trigger.schema, body))
         listed = tell_violations(trigger.schema.schema, shown)
         message = unfit_message("the body does not fit:", listed)
-        raise Rejected("WEBHOOK_BODY_INVALID", message, "see `errors` for every mistake", {"errors": listed})
+        raise Rejected("WEBHOOK_BODY_INVALID", message, "correct the fields that `errors` lists", {"errors": listed})
 
 
 def _value(name: str, expression: Expression, root: JsonObject, evaluator: Evaluator) -> JsonValue:
@@ -191,8 +191,8 @@ def _value(name: str, expression: Expression, root: JsonObject, evaluator: Evalu
 
 
 def _failed(name: str, found: EvaluationFailed) -> Rejected:
-    message = f"the webhook's {name} cannot be worked out for this request: {found.message}"
-    return Rejected("WEBHOOK_EXPRESSION_FAILED", message, "send a request of the form that the workflow expects")
+    message = f"the webhook's {name} cannot be computed for this request: {found.message}"
+    return Rejected("WEBHOOK_EXPRESSION_FAILED", message, "send the fields that the workflow reads")
 
 
 def _run_id(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> str | None:
@@ -201,8 +201,8 @@ def _run_id(trigger: WebhookTrigger, root: JsonObject, evaluator: Evaluator) -> 
     found = _value("run", trigger.run, root, evaluator)
     text = str(found) if isinstance(found, int) and not isinstance(found, bool) else found
     if not isinstance(text, str) or not _RUN_ID.fullmatch(text):
-        message = "the webhook's run is not the id of a run for this request"
-        raise Rejected("WEBHOOK_RUN_INVALID", message, "ids have letters, digits, `_`, `.` and `-`, at most 128")
+        message = "the value that this request gives for the webhook's `run` is not a run id"
+        raise Rejected("WEBHOOK_RUN_INVALID", message, "send a run id: at most 128 letters, digits, `_`, `.` and `-`")
     return text
 
 

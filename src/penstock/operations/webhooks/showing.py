@@ -1,10 +1,10 @@
-"""What a webhook is sent: what whoever made it may see, at the moment that it is sent.
+"""What a webhook is sent: what its maker may see, at the moment that it is sent.
 
 An endpoint remembers who decided what it is sent (`Endpoint.maker`). Fields that policies hide from that principal are
 left out of outputs, and an agent is not told of held calls of others. Creating a webhook that is sent outputs is
-refused to those from whom something is hidden; this is for policies, keys and groups that change afterwards. Whoever is
-told of one execution is told what `execution.wait` answers to whoever asked for that, when it is sent; that a call of
-it waits for approval only if they may see that call.
+refused to those from whom something is hidden; this is for policies, keys and groups that change afterwards. The
+receiver of one run gets what `execution.wait` returns to the caller who set it, at that moment; that a call of it waits
+for approval only if they may see that call.
 
 Above it: `app` hands it to the deliveries. Below it: `runs.hidden_fields`, `runs.held_access`.
 """
@@ -47,13 +47,13 @@ _UNKNOWN = ("system:", "token:", "pipe:")
 
 Shown: TypeAlias = Callable[[ResourceRow, DeliveryRow], Awaitable[ShownEvent | None]]
 Format: TypeAlias = Callable[[ExecutionResult], JsonObject]
-"""Writes how an execution stands in the words of a protocol."""
+"""Writes how a run stands in the words of a protocol."""
 
 
 def shown_through(gate: Gate, formats: Mapping[str, Format] | None = None) -> Shown:
     """Return the function that says what is sent of an event; None if its receiver's maker may not know of it.
 
-    `formats` are the protocols in which receivers can be told of one execution, by name.
+    `formats` are the protocols of notifications, by name.
     """
     services, hidden = gate.services, HiddenFields(gate.services)
 
@@ -96,7 +96,7 @@ def held_caller(row: RunRow) -> str | None:
 async def _told(
     gate: Gate, row: ResourceRow, notification: Notification, formats: Mapping[str, Format]
 ) -> tuple[ShownEvent, bool] | None:
-    """Return how an execution stands now, as its reader may see it, and whether calls of it wait for approval.
+    """Return the current status of a run, as its reader may see it, and whether calls of it wait for approval.
 
     None if they may not see it, or not any more.
     """

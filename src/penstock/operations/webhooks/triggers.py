@@ -63,8 +63,8 @@ class TriggerList(msgspec.Struct, frozen=True, kw_only=True):
 async def trigger_list(context: Context, given: ListTriggers) -> TriggerList:
     """List the webhooks that start or signal workflows.
 
-    Addresses to give to senders, how their requests are signed, and the name of the secret; never the secret itself.
-    Where events are sent to is listed by webhook.list, schedules by schedule.list.
+    Returns the addresses to give to senders, how requests are signed, and the name of the secret; never the secret
+    itself. webhook.list has the addresses that events are sent to, schedule.list the schedules.
     """
     services = context.services
     rows = await services.store.definitions(tenant=context.tenant)

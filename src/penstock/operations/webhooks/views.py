@@ -150,7 +150,7 @@ class EndpointView(msgspec.Struct, frozen=True, kw_only=True):
     author: AuthorView | None = None
     """Who wrote it, and whether anything is sent."""
     execution_id: str | None = None
-    """The execution that it is told of, if it is told of one only."""
+    """The run that it is about, if it is about one only."""
 
 
 class NewEndpoint(msgspec.Struct, frozen=True, kw_only=True):

@@ -79,7 +79,7 @@ class _Plan:
 async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
     """Export workflows.
 
-    The newest documents in one piece, as workflow.import takes them.
+    Returns the newest documents in one bundle, which workflow.import takes.
     """
     found: list[dict[str, Any]] = []
     cursor: str | None = None
@@ -146,8 +146,8 @@ async def _impact(context: Context, given: ImportWorkflows) -> JsonObject:
 async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
     """Import workflows.
 
-    Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that exist are
-    skipped unless `overwrite` is set.
+    Checks all documents first, and stores all of them or none. Workflows that exist are skipped unless `overwrite` is
+    set.
     """
     services, tenant = context.services, context.tenant
     plan = await _find_import(context, given)

@@ -51,12 +51,14 @@ async def document_of(
     """Return the one document that was sent, whatever its form."""
     if sum(given is not None for given in (document, source, tasks)) != 1:
         message = "send exactly one of `document`, `source` and `tasks`"
-        raise Rejected("INVALID_ARGUMENTS", message, "a document as an object, as text, or the tasks of a new workflow")
+        raise Rejected(
+            "INVALID_ARGUMENTS", message, "send a document as an object or as text, or the tasks of a new workflow"
+        )
     if document is not None:
         return document
     if tasks is not None:
         if name is None:
-            raise Rejected("INVALID_ARGUMENTS", "with `tasks`, `id` is needed too", "name the workflow")
+            raise Rejected("INVALID_ARGUMENTS", "`tasks` needs `id` too", "send the name of the workflow as `id`")
         made: JsonObject = {"penstock": "v1", "name": name, "nodes": list(tasks)}
         return {**made, "title": title} if title is not None else made
     checked, findings = await context.services.documents.check_source(source or "", tenant=context.tenant)
@@ -72,7 +74,11 @@ async def checked_document(
 ) -> tuple[tuple[Finding, ...], str | None]:
     """Return the findings about a document, and its hash if it can be read."""
     if (document is None) == (source is None):
-        raise Rejected("INVALID_ARGUMENTS", "send exactly one of `document` and `source`", "as an object, or as text")
+        raise Rejected(
+            "INVALID_ARGUMENTS",
+            "send exactly one of `document` and `source`",
+            "send the document as an object in `document`, or as text in `source`",
+        )
     checks = context.services.documents
     checked: JsonValue
     if document is not None:
@@ -126,7 +132,7 @@ def _refuse_name(name: str) -> None:
     """Refuse a name that cannot be part of a path: a workflow of another format could be stored, but never called."""
     unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
     if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
-        message = f"a workflow cannot be called {name[:60]!r}"
+        message = f"a workflow cannot be named {name[:60]!r}"
         hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
         raise Rejected("INVALID_DOCUMENT", message, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
 
@@ -141,5 +147,8 @@ def _refuse_errors(findings: tuple[Finding, ...]) -> None:
     )
     listed: list[JsonValue] = [item.to_json() for item in errors]
     raise Rejected(
-        "INVALID_DOCUMENT", message, "see `findings`; workflow.validate checks without storing", {"findings": listed}
+        "INVALID_DOCUMENT",
+        message,
+        "correct the mistakes that `findings` lists; workflow.validate checks without storing",
+        {"findings": listed},
     )

@@ -132,8 +132,8 @@ async def _create_impact(context: Context, given: CreateWorkflow) -> JsonObject:
 async def workflow_create(context: Context, given: CreateWorkflow) -> Reply[WorkflowView]:
     """Create a workflow.
 
-    Stores the first version of a workflow, after checking it completely. Give the document as an object or as text.
-    Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
+    Stores the first version of a workflow, after checking it completely. Send the document as an object or as text.
+    Refused if the name is taken; then call workflow.update. Start it with workflow.execute.
     """
     workflow = await _first_version(context, given)
     context.call.about(workflow.name)
@@ -165,7 +165,8 @@ def _changed(context: Context, warnings: Sequence[Finding], row: DefinitionRow) 
 async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowView]:
     """Get a workflow.
 
-    Returns the document, the schemas of input and output, and the hash of the version. Older versions by their hash.
+    Returns the document, the schemas of input and output, and the hash of the version. Get an older version by its
+    hash.
     """
     row = await found_definition(context, given.workflow_id, given.hash)
     return Reply(value=view_of(row, context.services), etag=row.hash)
@@ -182,7 +183,8 @@ async def workflow_get(context: Context, given: GetWorkflow) -> Reply[WorkflowVi
 async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     """List workflows.
 
-    Names with titles and descriptions, in order of the name. Use it to find out what can be executed.
+    Returns names with titles and descriptions, ordered by name. Use it to find a workflow to start with
+    workflow.execute.
     """
     page = await context.services.store.list_definitions(
         tenant=context.tenant, prefix=given.prefix, limit=given.limit, cursor=given.cursor
@@ -199,8 +201,10 @@ async def _next_version(context: Context, given: UpdateWorkflow) -> Workflow:
     document = await document_of(context, given.document, given.source, given.workflow_id, given.name, given.tasks)
     workflow = await compiled(context, document)
     if workflow.name != given.workflow_id:
-        message = f"the document is called {workflow.name}, not {given.workflow_id}"
-        raise Rejected("WORKFLOW_NAME_DIFFERS", message, "a workflow keeps its name; create another one instead")
+        message = f"the document is named {workflow.name}, not {given.workflow_id}"
+        raise Rejected(
+            "WORKFLOW_NAME_DIFFERS", message, "keep the name, or create another workflow with workflow.create"
+        )
     return workflow
 
 
@@ -252,8 +256,8 @@ async def _update_impact(context: Context, given: UpdateWorkflow) -> JsonObject:
 async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[WorkflowView]:
     """Change a workflow.
 
-    Stores a new version after checking it completely; runs that exist stay with theirs. Send the ETag that you read as
-    If-Match to be refused when somebody else changed it in between.
+    Stores a new version after checking it completely; existing runs keep theirs. Send the ETag that you read as
+    If-Match; the call is then refused if the workflow has changed since.
     """
     current = await found_definition(context, given.workflow_id)
     workflow = await _next_version(context, given)
@@ -278,7 +282,7 @@ async def workflow_update(context: Context, given: UpdateWorkflow) -> Reply[Work
 async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     """Delete a workflow.
 
-    New runs cannot be started; runs that exist go on, and their versions are kept. Its schedules stop.
+    It can no longer be started. Existing runs continue, and their versions are kept. Its schedules stop.
     """
     row = await found_definition(context, given.workflow_id)
     scheduler, store = context.services.scheduler, context.services.store
@@ -286,8 +290,8 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     call = idempotency.answered(context, Reply(value=answer))
     if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, call=call):
         row = await found_definition(context, given.workflow_id)
-        message = f"{row.name} was changed in between: its newest version is {row.hash}"
-        raise Conflict("PRECONDITION_FAILED", message, "read it again")
+        message = f"{row.name} was changed by another call: its newest version is {row.hash}"
+        raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
     deleted = await context.services.host.workflow(row.hash)
     await scheduler.drop_triggers(row.name, tenant=context.tenant, workflow=deleted)
     await scheduler.follow(row.name, tenant=context.tenant)  # it may have been created again meanwhile
@@ -316,7 +320,8 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
 async def workflow_validate(context: Context, given: ValidateWorkflow) -> Validation:
     """Check a workflow document.
 
-    Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines too.
+    Finds every mistake at once, with places and hints, and stores nothing. If you send text, mistakes have line numbers
+    too.
     """
     checked, document_hash = await checked_document(context, given.document, given.source)
     errors = [item for item in checked if item.severity is Severity.ERROR]
@@ -334,7 +339,7 @@ async def workflow_validate(context: Context, given: ValidateWorkflow) -> Valida
 async def workflow_versions(context: Context, given: WorkflowVersions) -> WorkflowPage:
     """List the versions of a workflow.
 
-    Newest first. Get one by its hash, or compare two with workflow.diff.
+    Newest first. Get one by its hash with workflow.get, or compare two with workflow.diff.
     """
     await found_definition(context, given.workflow_id)
     page = await context.services.store.definition_versions(
@@ -354,7 +359,8 @@ async def workflow_versions(context: Context, given: WorkflowVersions) -> Workfl
 async def workflow_diff(context: Context, given: DiffWorkflow) -> Difference:
     """Compare versions of a workflow.
 
-    Two stored versions by hash, or a stored one with a document. Says what differs and whether it breaks callers.
+    Compares two stored versions by hash, or a stored version with a document. Says what differs and whether it breaks
+    callers.
     """
     before = await found_definition(context, given.workflow_id, given.before)
     if given.document is not None or given.source is not None:

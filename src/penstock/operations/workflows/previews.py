@@ -97,7 +97,7 @@ class TestedCase(msgspec.Struct, frozen=True, kw_only=True):
     name: str
     outcome: Literal["passed", "failed", "skipped"]
     differences: list[dict[str, Any]]
-    """Each with its place, what was expected and what came out."""
+    """Each with its place, the expected value and the actual one."""
     unused: list[str]
     """Parts of its script that were not needed."""
 
@@ -107,7 +107,7 @@ class TestReport(msgspec.Struct, frozen=True, kw_only=True):
 
     hash: str
     passed: bool
-    """Whether none failed; also if there are none."""
+    """Whether none failed; true without cases, too."""
     cases: list[TestedCase]
 
 
@@ -134,7 +134,7 @@ class SimulatedRun(msgspec.Struct, frozen=True, kw_only=True):
     result: Any
     error: dict[str, Any] | None
     waiting_for: list[dict[str, Any]]
-    """What it would wait for."""
+    """What the run would wait for."""
 
 
 @operation(
@@ -149,8 +149,8 @@ class SimulatedRun(msgspec.Struct, frozen=True, kw_only=True):
 async def workflow_draw(context: Context, given: DrawWorkflow) -> Drawing:
     """Draw a workflow.
 
-    An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a list, of
-    which `nodes_from` and `limit` choose a part.
+    Returns an SVG drawing without styles and scripts, for pages that have the styles, and its nodes and routes as a
+    list, of which `nodes_from` and `limit` select a part.
     """
     row = await found_definition(context, given.workflow_id, given.hash)
     window = slice(given.nodes_from, given.nodes_from + given.limit)
@@ -199,8 +199,8 @@ def _drawn(definition_hash: str, document: JsonObject, window: slice) -> Drawing
 async def workflow_test(context: Context, given: TestWorkflow) -> TestReport:
     """Run the test cases of a workflow.
 
-    The cases in its document (`tests`), in memory: activities give what the case says, and nothing is called. Child
-    workflows are taken as they are stored now.
+    Runs the cases in its document (`tests`) in memory: activities return what the case says, and nothing is called.
+    Child workflows are used as they are stored now.
     """
     row, workflow = await _found(context, given.workflow_id, given.hash)
     chosen = [case for case in workflow.tests if given.case in (None, case.get("name"))]
@@ -235,10 +235,10 @@ async def workflow_test(context: Context, given: TestWorkflow) -> TestReport:
     examples=(Example(arguments={"workflow_id": "refund_order", "input": {"order_id": "A-1042", "amount": 180}}),),
 )
 async def workflow_simulate(context: Context, given: SimulateWorkflow) -> SimulatedRun:
-    """Run a workflow dry.
+    """Simulate a workflow.
 
-    Says which nodes a run with this input would visit and how it would end. Nothing is called and nothing is stored;
-    it goes as far as it can without the results of activities, unless `mocks` has them.
+    Says which nodes a run with this input would visit and how it would end. Nothing is called and nothing is stored. It
+    goes as far as it can without the results of activities, unless `mocks` has them.
     """
     row, workflow = await _found(context, given.workflow_id, given.hash)
     script = dry_run.Script(mocks=given.mocks, answers=given.answers, workflows=await _children(context, row))
@@ -285,7 +285,9 @@ def _evaluator(context: Context) -> Evaluator:
     """Return what evaluates the author's expressions where those of strangers are evaluated."""
     evaluator = context.services.hook_evaluator
     if evaluator is None:
-        raise Unavailable("NOT_CONFIGURED", "nothing here can run workflows dry", "ask a server")
+        raise Unavailable(
+            "NOT_CONFIGURED", "this process cannot simulate workflows", "send the call to a server (`penstock serve`)"
+        )
     return evaluator
 
 

@@ -16,6 +16,7 @@ from penstock.definitions.checks.named_schemas import named_schemas_of, referenc
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.operations.gate.context import Context
 from penstock.operations.named_schemas import find_schemas, known_schemas
+from penstock.runtime.tables.resources import list_resources
 
 __all__ = ["Filled", "filled_in", "reference_warnings"]
 
@@ -63,11 +64,11 @@ async def reference_warnings(context: Context, document: JsonObject) -> tuple[Fi
     found = await threads.run(context.tenant, _unknown, document, configured.names, configured.providers)
     if not found:
         return ()
-    page = await services.platform.resources(context.tenant, "model", limit=limits.PAGE_LIMIT_MAX)
+    page = await list_resources(services.platform, context.tenant, "model", limit=limits.PAGE_LIMIT_MAX)
     names = {*configured.names, *(row.resource_id for row in page.rows)}
     while page.next_cursor is not None:
-        page = await services.platform.resources(
-            context.tenant, "model", limit=limits.PAGE_LIMIT_MAX, cursor=page.next_cursor
+        page = await list_resources(
+            services.platform, context.tenant, "model", limit=limits.PAGE_LIMIT_MAX, cursor=page.next_cursor
         )
         names.update(row.resource_id for row in page.rows)
     found = await threads.run(context.tenant, _unknown, document, names, configured.providers)

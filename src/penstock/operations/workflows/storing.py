@@ -1,7 +1,7 @@
 """Storing versions of workflows: what is checked before, what a version would change, and the change itself.
 
 Everything that can be refused is refused by `check_version`, before a person is asked to accept the version, and again
-when it is stored. `version_impact` shows what whoever accepts it has to know.
+when it is stored. `version_impact` shows what the person who accepts it has to know.
 
 Above it: the operations on workflows and tasks, bundles. Below it: `documents` compiles, the host stores.
 """
@@ -71,7 +71,7 @@ async def put_workflow(
     """Store a version and update its schedules; raise Conflict if another change was faster.
 
     `answer` makes the call's answer from the version; it is stored with the version. `changes` is the version of which
-    the call changes a part: whoever wrote the rest of it answers for that.
+    the call changes a part: the author of the rest answers for that.
     """
     services = context.services
     await check_version(context, workflow)
@@ -97,7 +97,7 @@ async def put_workflow(
     await services.scheduler.follow(workflow.name, tenant=context.tenant)
     row = await services.store.definition(workflow.hash, tenant=context.tenant)
     if row is None:
-        raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} is gone")
+        raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} was deleted by another call")
     return row
 
 
@@ -185,19 +185,19 @@ def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conf
     """Return the error that says why a version was not stored."""
     if isinstance(outcome, DefinitionNameTaken):
         return name_taken(name, outcome)
-    message = f"{name} was changed in between: its newest version is {outcome.current_hash}"
+    message = f"{name} was changed by another call: its newest version is {outcome.current_hash}"
     return Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
 
 
 def has_triggers(workflow: Workflow) -> bool:
-    """Whether a workflow has an enabled trigger, which starts executions without a call."""
+    """Whether a workflow has an enabled trigger, which starts runs without a call."""
     return any(trigger.get("enabled") is not False for trigger in workflow.triggers)
 
 
 async def refuse_triggers(
     context: Context, workflow: Workflow, newest: Mapping[str, DefinitionRow] | None = None
 ) -> None:
-    """Refuse to store triggers if the caller may not start the workflow: they start executions on the caller's behalf.
+    """Refuse to store triggers if the caller may not start the workflow: they start runs on the caller's behalf.
 
     `newest` holds the tenant's workflows as they will be, for calls that store several at once.
     """
@@ -206,7 +206,7 @@ async def refuse_triggers(
     needed = await scopes_to_start(context.services, context.tenant, [start_needs(workflow.document)], newest)
     missing = first_missing(context.principal, needed)
     if missing is not None:
-        message = f"the triggers of {workflow.name} start executions, which needs the scope {missing}"
+        message = f"the triggers of {workflow.name} start runs, which needs the scope {missing}"
         hint = "ask the owner for a key with that scope, or store the workflow without `triggers`"
         raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 
@@ -217,7 +217,7 @@ def refuse_loosening(context: Context, workflow: Workflow, current: DefinitionRo
     before = needs_of(context.services, current).scopes if current is not None else ()
     missing = first_missing(context.principal, [scope for scope in before if scope not in kept])
     if missing is not None:
-        message = f"{workflow.name} needs the scope {missing}; only a key that has it may take it out of the document"
+        message = f"{workflow.name} needs the scope {missing}; only a key that has it may remove it from the document"
         hint = "leave `governance.scopes` as they are, or ask the owner for a key with that scope"
         raise Denied("SCOPE_REQUIRED", message, hint, {"scope": missing})
 

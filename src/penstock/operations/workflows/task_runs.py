@@ -63,7 +63,7 @@ class ExecuteTask(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     workflow_id: Annotated[WorkflowId | None, Meta(description="The workflow that has the node.")] = None
     task_id: Annotated[TaskId | None, Meta(description="The node of the workflow.")] = None
-    task: Annotated[Task | None, Meta(description="A node of its own, in place of one of a workflow.")] = None
+    task: Annotated[Task | None, Meta(description="A node that you send, instead of one of a workflow.")] = None
     input: Annotated[Any, Meta(description="What the node reads as `.input`.")] = None
     results: Annotated[dict[str, Any], Meta(description="Results of other nodes, by their ids.", max_length=200)] = (
         msgspec.field(default_factory=dict)
@@ -101,16 +101,16 @@ async def task_define(context: Context, given: DefineTask) -> DefinedTask:
 async def _source(context: Context, given: ExecuteTask) -> tuple[JsonObject, JsonObject, RunMarks]:
     """Return the node, the document that it is in, and who wrote it.
 
-    The document is empty for a node of its own, whose author is whoever sends it.
+    The document is empty for a node of its own, whose author is its sender.
     """
     if given.task is not None:
         if given.workflow_id is not None or given.task_id is not None:
             message = "send `task`, or `workflow_id` and `task_id`, not both"
-            raise Rejected("INVALID_ARGUMENTS", message, "a node of its own belongs to no workflow")
+            raise Rejected("INVALID_ARGUMENTS", message, "leave `workflow_id` and `task_id` out")
         return given.task, {}, marks_of(author_of(context))
     if given.workflow_id is None or given.task_id is None:
         message = "`workflow_id` and `task_id` are needed, or `task`"
-        raise Rejected("INVALID_ARGUMENTS", message, "name a node, or send one")
+        raise Rejected("INVALID_ARGUMENTS", message, "send `task`, or `workflow_id` and `task_id`")
     row = await _startable(context, given)
     nodes = row.document.get("nodes")
     for node in nodes if isinstance(nodes, list) else []:
@@ -143,13 +143,13 @@ def _document(node: JsonObject, whole: JsonObject) -> JsonObject:
     """Return the document of the workflow that a node runs as; raise `Rejected` if it cannot run by itself."""
     name = f"{whole.get('name')}.{node.get('id')}" if whole else str(node.get("id"))
     if whole and "penstock" not in whole:
-        message = f"{whole.get('name')} is in the published format, whose nodes do not run by themselves"
+        message = f"{whole.get('name')} is in the published format, whose nodes do not run on their own"
         raise Rejected("TASK_NOT_EXECUTABLE", message, "convert the document to the native format")
     kind = str(node.get("type"))
     known = sorted(str(item) for item in ACTIVITY_TYPES)
     if kind not in known:
-        message = f"{name} is of the type {kind}, which does no work by itself"
-        raise Rejected("TASK_NOT_EXECUTABLE", message, f"nodes of these types do: {', '.join(known)}")
+        message = f"{name} is of the type {kind}, which does no work on its own"
+        raise Rejected("TASK_NOT_EXECUTABLE", message, f"choose a node of one of these types: {', '.join(known)}")
     if "conversation" in node or isinstance(node.get("tools"), str):
         message = f"{name} is a turn of a conversation, which is in the state of its run"
         raise Rejected("TASK_NOT_EXECUTABLE", message, "run the agent with agent.execute")
@@ -194,7 +194,12 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
     if errors:
         message = f"the task has {len(errors)} mistakes; first: {errors[0].message}"
         listed: list[JsonValue] = [item.to_json() for item in errors]
-        raise Rejected("INVALID_DOCUMENT", message, errors[0].hint or "see `findings`", {"findings": listed})
+        raise Rejected(
+            "INVALID_DOCUMENT",
+            message,
+            errors[0].hint or "correct the mistakes that `findings` lists",
+            {"findings": listed},
+        )
     title = str(document["title"])
     return {**document, "name": f"task:{title}"}
 
@@ -238,9 +243,9 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
 async def task_execute(context: Context, given: ExecuteTask) -> Reply[ExecutionHandle | ExecutionResult]:
     """Run one task: a node of a workflow, or one that you send.
 
-    Only nodes that do work: a step, a request, a call of a tool, a model or an agent, a query. Its expressions read
-    `input`, `state` and `results` of the call. Nothing that comes before it in its workflow happens, approvals
-    included. Starts a durable execution and answers with a handle at once; with `sync` it waits for a bounded time.
+    Works for nodes that do work: a step, a request, a call of a tool, a model or an agent, a query. Its expressions
+    read `input`, `state` and `results` of the call. Earlier nodes of its workflow do not run, approvals included.
+    Starts a durable run and returns a handle at once; with `sync`, it waits for a limited time.
     """
     node, whole, marks = await _source(context, given)
     document = await _checked(context, node, whole)

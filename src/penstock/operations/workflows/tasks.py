@@ -164,8 +164,8 @@ def _with_task(row: DefinitionRow, given: CreateTask) -> tuple[list[JsonObject],
 
 def _refuse_other_id(given: UpdateTask) -> None:
     if given.task.get("id") != given.task_id:
-        message = f"the task is called {given.task.get('id')}, not {given.task_id}"
-        raise Rejected("TASK_ID_DIFFERS", message, "a task keeps its id; create another one instead")
+        message = f"the task is named {given.task.get('id')}, not {given.task_id}"
+        raise Rejected("TASK_ID_DIFFERS", message, "keep the id, or add the task with task.create")
 
 
 async def _find_version(context: Context, given: CreateTask | UpdateTask | DeleteTask) -> None:
@@ -187,7 +187,7 @@ async def _with_nodes(
     """Store a new version with these nodes; refuse if the change was made for another version than the newest."""
     expected = expected_hash(if_match)
     if expected is not ANY and expected != row.hash:
-        message = f"{row.name} was changed in between: its newest version is {row.hash}"
+        message = f"{row.name} was changed by another call: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
     workflow = await _version_with(context, row, nodes)
     return answer(await put_workflow(context, workflow, expected_hash=row.hash, answer=answer, changes=row))
@@ -210,7 +210,8 @@ async def _with_nodes(
 async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
     """Add a task to a workflow.
 
-    The node goes to the end, or after the one named. Makes a new version of the workflow, which is checked completely.
+    Adds the node at the end, or after the one that you name. Makes a new version of the workflow, which is checked
+    completely.
     """
     row = await found_definition(context, given.workflow_id)
     nodes, number = _with_task(row, given)
@@ -234,7 +235,7 @@ async def task_create(context: Context, given: CreateTask) -> Reply[TaskView]:
 async def task_get(context: Context, given: OneTask) -> Reply[TaskView]:
     """Get a task of a workflow.
 
-    The node as it stands in the newest version of the workflow.
+    Returns the node as it is in the newest version of the workflow.
     """
     row = await found_definition(context, given.workflow_id)
     return Reply(value=_view(row, _position(row, given.task_id)), etag=row.hash)
@@ -251,7 +252,7 @@ async def task_get(context: Context, given: OneTask) -> Reply[TaskView]:
 async def task_list(context: Context, given: ListTasks) -> Reply[TaskList]:
     """List the tasks of a workflow.
 
-    Its nodes in their order.
+    Returns its nodes in their order.
     """
     row = await found_definition(context, given.workflow_id)
     items = [_view(row, number) for number in range(len(_nodes(row)))]
@@ -309,7 +310,7 @@ async def task_update(context: Context, given: UpdateTask) -> Reply[TaskView]:
 async def task_delete(context: Context, given: DeleteTask) -> Reply[Deleted]:
     """Remove a task from a workflow.
 
-    Makes a new version of the workflow without the node; refused if others still lead to it.
+    Makes a new version of the workflow without the node. Refused if other nodes lead to it.
     """
     row = await found_definition(context, given.workflow_id)
     nodes = _nodes(row)

@@ -82,7 +82,7 @@ class WorkflowView(msgspec.Struct, frozen=True, kw_only=True):
     signature: SignatureView | None = None
     """Whether it is signed with a trusted key; None where signatures are not looked at."""
     warnings: list[FindingView] | None = None
-    """What a run could stumble over, such as a model that nobody registered; only in the answer to a change."""
+    """What could make a run fail, such as an unregistered model; only in the answer to a change."""
 
 
 class WorkflowSummary(msgspec.Struct, frozen=True, kw_only=True):
@@ -147,7 +147,7 @@ class GetWorkflow(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 class ListWorkflows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which page."""
 
-    prefix: Annotated[str, Meta(description="Only names that begin like this.", max_length=128)] | None = None
+    prefix: Annotated[str, Meta(description="Only names with this prefix.", max_length=128)] | None = None
     limit: Limit = limits.PAGE_LIMIT_DEFAULT
     cursor: Cursor = None
 
@@ -207,7 +207,7 @@ class Difference(msgspec.Struct, frozen=True, kw_only=True):
 class ExportWorkflows(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Which workflows; all of them without a prefix."""
 
-    prefix: Annotated[str, Meta(description="Only names that begin like this.", max_length=128)] | None = None
+    prefix: Annotated[str, Meta(description="Only names with this prefix.", max_length=128)] | None = None
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):

@@ -1,7 +1,7 @@
 """The budget of an attempt: what its run and all runs above it may still spend on models.
 
-`take` is called directly before a request that costs something, `settle` when it is known what it did cost. Both write
-to the store, and only for runs that have limits, or a run above them.
+Call `take` directly before a request that costs something, and `settle` when the actual cost is known. Both write to
+the store, but only for runs that have limits or that are below a run with limits.
 
 Above it: the executors of `llm_call` and `agent_delegate`, and what counts work that is done outside; hosts make the
 budget of an attempt. Below it: the run store's port.
@@ -31,7 +31,7 @@ _RETRY_SECONDS_MAX = 5.0
 
 @dataclass(frozen=True, slots=True)
 class BudgetRefusal:
-    """Why nothing more may be spent."""
+    """Why the run may not spend more."""
 
     code: str
     message: str
@@ -48,7 +48,7 @@ class RunBudget:
     limits: AgentLimits | None = None
 
     async def take(self, amount: Spent) -> BudgetRefusal | None:
-        """Enter what is about to be spent, or return why it must not be. Waits while the store is unavailable."""
+        """Reserve an amount, or return why it may not be spent. Waits while the store is unavailable."""
         pause = _RETRY_SECONDS
         while True:
             try:
@@ -62,11 +62,13 @@ class RunBudget:
                 return None if found is None else _refusal(found, self.tenant)
 
     async def settle(self, change: Spent) -> None:
-        """Correct what was entered. The request is over: if the store fails, the estimate goes on counting."""
+        """Replace the estimate with the actual usage. If the store fails, the estimate keeps counting."""
         try:
             await self.store.spend(self.run_id, change, at=self.clock.now_ms(), limits=self.limits)
         except PenstockError as error:
-            _LOGGER.warning("what a model used counts as it was estimated for run %s: %s", self.run_id, error.code)
+            _LOGGER.warning(
+                "cannot store what a model used for run %s, so the estimate counts: %s", self.run_id, error.code
+            )
 
 
 def budget_of(row: PlacedRun, limits: AgentLimits | None, store: SpendingStore, clock: Clock) -> RunBudget | None:
@@ -92,7 +94,7 @@ def _refusal(found: SpentLimit, tenant: str) -> BudgetRefusal:
         case "time":
             return BudgetRefusal("AGENT_TIME_SPENT", f"{who} has worked for longer than {limits.time_ms} ms")
         case "unknown cost":
-            message = f"{who} has a limit of cost, and the price of a model or agent that it uses is not known"
+            message = f"{who} has a cost limit, but a model or agent that it uses has no known price"
             return BudgetRefusal("AGENT_COST_UNKNOWN", message)
 
 

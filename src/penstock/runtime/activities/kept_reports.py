@@ -1,8 +1,8 @@
-"""What activities reported lately, for those who look afterwards: in the memory of this process, and bounded.
+"""Recent reports of activities, for readers that arrive later. Kept in memory and bounded.
 
-Of an attempt, the newest report of its progress is kept; of a run, the last lines of its log and the last attempts. Of
-all runs, those that reported last are kept. Nothing is stored: a process that starts again knows nothing, and neither
-does one that does not perform the run. What must not be lost belongs in a result.
+It keeps the newest progress report of each attempt, and the last log lines and attempts of each run, for the runs that
+reported last. Nothing is stored: after a restart, and in processes that do not perform the run, there are no reports.
+Data that must not be lost belongs in a result.
 
 Above it: `progress`, which notes every report here after masking its secrets. Below it: nothing.
 """
@@ -75,5 +75,5 @@ class KeptReports(Generic[R]):
         kept.note(report)
 
     def of(self, run_id: str) -> RunReports[R] | None:
-        """Return what is kept of a run; None if it reported nothing here, or not lately."""
+        """Return the reports of a run; None if it has not reported here recently."""
         return self._runs.get(run_id)

@@ -60,7 +60,7 @@ class ActivityError(msgspec.Struct, frozen=True):
 
 
 class ActivityAsks(msgspec.Struct, frozen=True):
-    """The work needs a person's answer to continue; then it is handed out again, with `resume` and the answer.
+    """The work needs a person's answer. Once answered, it is performed again with `resume` and the answer.
 
     With `ask`, the question goes to the program that started the run: its `kind`, and the `request` to send.
     """
@@ -154,26 +154,26 @@ class Ownership(Protocol):
 
 
 class Slot(Protocol):
-    """The place of an attempt among those that a host performs at once."""
+    """The slot of an attempt among those that a host performs at once."""
 
     def leave(self) -> None:
-        """Give it to another attempt."""
+        """Free the slot for another attempt."""
 
     async def retake(self) -> None:
-        """Take a place again, and wait for a free one; nothing happens if the attempt has ended."""
+        """Take a slot again, waiting for a free one. Does nothing if the attempt has ended."""
 
 
 class TextReaders(Protocol):
-    """Whoever follows a run and reads what its attempts write, piece by piece. Nothing of it is stored."""
+    """Readers that follow the text of a run's attempts while it is written. Nothing of it is stored."""
 
     def is_heard(self, call: ActivityCall) -> bool:
-        """Whether somebody reads, or may soon."""
+        """Whether there are readers, or may be soon."""
 
     def write(self, call: ActivityCall, text: str, offset: int) -> None:
-        """Give out a piece, and where in the text it begins; at 0 the text begins anew."""
+        """Deliver a piece and its offset in the text. Offset 0 restarts the text."""
 
     def written(self, call: ActivityCall) -> None:
-        """Say that the attempt has ended."""
+        """Note that the attempt has ended."""
 
 
 class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
@@ -183,7 +183,7 @@ class NodeAction(msgspec.Struct, frozen=True, kw_only=True):
     facts: JsonObject
 
 
-# What stands in texts in place of a secret.
+# Replaces a secret in texts.
 
 
 class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -207,7 +207,7 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ownership: Ownership | None = None
     """How this process owns the attempt; without it, no other process can have taken it over."""
     slot: Slot | None = None
-    """The place of the attempt among those that the host performs at once; without it, there is no bound."""
+    """The slot of the attempt among those that the host performs at once; without it, there is no bound."""
     policy: NodePolicy | None = None
     """Decides what the attempt may reach; without it, everything may be reached."""
     readers: TextReaders | None = None
@@ -219,9 +219,9 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     budget: RunBudget | None = None
     """What the run may still spend on models; without it, neither the run nor one above it has a limit."""
     approved: JsonObject | None = None
-    """What its run may reach, by name and version, if a person approved its start; None if nobody had to."""
+    """What its run may reach, by name and version, if its start was approved; None if no approval was required."""
     withdraws: bool = False
-    """Whether nothing is to be done but to cancel what the attempt began: it asked, and nobody answers any more."""
+    """Whether the call only cancels what the attempt began, because its question will never be answered."""
 
     async def refusal(self, action: NodeAction) -> ActivityError | None:
         """Return why policies do not permit an action; None if they do.
@@ -235,18 +235,18 @@ class ActivityCall(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         return mask(text, self.hidden)
 
     def only_waits(self) -> None:
-        """Say that the attempt does nothing from now on but wait for somebody, perhaps for days.
+        """Declare that the attempt only waits from now on, perhaps for days.
 
-        Other attempts take its place, and a host that stops does not wait for it: it begins again at the next start.
+        It frees its slot for other attempts. A host that stops does not wait for it and starts it again later.
         """
         if self.slot is not None:
             self.slot.leave()
 
     @asynccontextmanager
     async def waiting(self) -> AsyncIterator[None]:
-        """Wait, in the block, for something that needs a place among the attempts itself: others take ours meanwhile.
+        """Free the slot of this attempt while the block waits for something that needs a slot itself.
 
-        Otherwise attempts that wait like this could take all places and wait for each other.
+        Otherwise waiting attempts could occupy all slots and wait for each other.
         """
         if self.slot is None:
             yield
@@ -270,7 +270,7 @@ NodePolicy: TypeAlias = Callable[[ActivityCall, NodeAction], Awaitable[ActivityE
 
 
 Withdrawn: TypeAlias = Callable[[ActivityCall, ActivityOutcome], Awaitable[None]]
-"""Told what became of a call that withdraws something."""
+"""Receives the outcome of a call that withdraws something."""
 
 
 class AsyncPerformer(Protocol):

@@ -1,14 +1,14 @@
-"""Live progress of activities: broadcast in this process, the newest of it kept in memory, stored nowhere.
+"""Live progress of activities: broadcast in this process, with the newest reports kept in memory. Nothing is stored.
 
     with host.progress.subscribe(run.id) as news:
         async for item in news: ...
 
 Executors report progress here; subscribers of the run receive it from then on. A subscriber that is too slow loses the
-oldest items first, because they describe a past moment. Nothing waits for a subscriber. What was reported last is kept
-for those who come later (`kept`), within bounds. Data that must not be lost belongs in a result, which is stored.
+oldest items first, because they describe a past moment. Nothing waits for a subscriber. The newest reports are kept for
+late readers (`kept`), within bounds. Data that must not be lost belongs in a result, which is stored.
 
 The text that an attempt writes piece by piece is progress, too: pieces that a subscriber has not received are joined,
-so it loses none, and who subscribes in the middle gets what was written so far.
+so none is lost. A late subscriber first gets everything written so far.
 
 Above it: a host has one; `Run.progress` and `Run.live` subscribe; executors report. Below it: `kept_reports`.
 """
@@ -59,7 +59,7 @@ class Progress(msgspec.Struct, frozen=True, kw_only=True):
     text: str | None = None
     """A piece of the text that the attempt writes, delivered only to subscribers that asked for texts."""
     offset: int | None = None
-    """Where in the text the piece begins; at 0 the text begins anew, whatever was written before."""
+    """Where in the text the piece begins; at 0 the text restarts."""
 
     def to_json(self) -> JsonObject:
         """Return the item as JSON, with the keys of the history."""
@@ -142,7 +142,7 @@ class ProgressBroadcast:
 
     clock: Clock
     kept: KeptReports[Progress] = field(default_factory=KeptReports)
-    """What was reported lately, for whoever looks at a run."""
+    """Recent reports, for views of a run."""
     _listeners: dict[str, list[ProgressNews]] = field(default_factory=dict)
     _starting: int = 0
     _early: deque[Progress] = field(default_factory=lambda: deque(maxlen=limits.PROGRESS_BUFFERED_MAX))
@@ -200,16 +200,16 @@ class ProgressBroadcast:
         self._publish(call, message=line, level=level)
 
     def server_log(self, call: ActivityCall, said: ServerMessage) -> None:
-        """Keep a log message of another server for those who look at the run.
+        """Keep a log message of another server for views of the run.
 
-        It is not delivered to subscribers: to them a log line is the word of a step of ours.
+        It is not delivered to subscribers, because they expect only log lines of our own steps.
         """
         hidden = tuple(dict.fromkeys((*call.hidden, *said.hidden)))
         line = _line_of(said, hidden)[: limits.LOG_LINE_CHARACTERS_MAX]
         self.kept.note(_short(self._item(call, message=line, level=said.level, server=said.server)))
 
     def is_heard(self, call: ActivityCall) -> bool:
-        """Whether somebody wants to read what an attempt writes while it writes it, or may want to soon."""
+        """Whether the text of an attempt has live readers, or may have some soon."""
         return self._starting > 0 or any(news.texts for news in self._listeners.get(call.run_id, ()))
 
     def write(self, call: ActivityCall, text: str, offset: int) -> None:

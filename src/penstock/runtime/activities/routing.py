@@ -60,7 +60,7 @@ class Router:
     seals: Sealer | None = None  # open secret answers; without them, activities that need one fail
 
     def perform(self, call: ActivityCall) -> Coroutine[Any, Any, ActivityOutcome]:
-        """Pass the activity to its executor, with its secrets filled in. Most have none and are passed on directly."""
+        """Pass the activity to its executor, with its secrets filled in. Most have none and go on directly."""
         activity = call.activity
         executor = self.executors.get(activity.node_type)
         if executor is None or activity.secrets or activity.answer_secrets:
@@ -138,7 +138,7 @@ class Router:
 def without_secrets(outcome: ActivityOutcome, hidden: tuple[str, ...]) -> ActivityOutcome:
     """Return an outcome whose texts, which go into the history and to people, do not contain the activity's secrets.
 
-    The result itself stays as it is, because the activity was asked for it; only an executor's messages are masked.
+    The result itself stays unchanged, because the caller wants it; only an executor's messages are masked.
     """
     match outcome:
         case ActivityError(error=error, extra=extra):
@@ -160,7 +160,7 @@ class Filled:
 
     value: JsonValue
     secrets: tuple[str, ...] = ()
-    """The values that were filled in."""
+    """The secret values."""
 
 
 def fill_secrets(

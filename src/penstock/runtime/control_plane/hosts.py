@@ -115,7 +115,7 @@ def _cursor(value: str | None) -> tuple[int, str] | None:
     text, separator, run_id = value.partition("|")
     instant = parse_instant_ms(text)
     if not separator or instant is None:
-        raise Rejected("INVALID_LIST_CURSOR", "the cursor is not one that a listing returned")
+        raise Rejected("INVALID_LIST_CURSOR", "the cursor does not come from this list")
     return -instant, run_id
 
 
@@ -158,7 +158,7 @@ class HostControl:
     untrusted: bool = False
     """Whether data passed in here comes from outside, see `engine.folding.trust`."""
     refuse: Callable[[Workflow], Awaitable[Refused | None]] = field(default=_refuse_nothing)
-    """Returns why the caller may not start a workflow, or None."""
+    """Returns why the caller may not start a workflow; None if they may."""
     sees: Callable[[RunRow], Awaitable[bool]] | None = None
     """Whether the caller may know of a run of the tenant; None if it may know of all of them."""
     call: CallRecord | None = None
@@ -184,7 +184,7 @@ class HostControl:
         """Store the definition and start a run of it.
 
         These are two changes, each with its audit record. The claim and the answer of the call are stored with the
-        second: whoever repeats the call after a crash in between finds the definition stored, and starts the run.
+        second. If the call is repeated after a crash in between, it finds the definition and starts the run.
         """
         refused = await self.refuse(workflow)
         if refused is not None:

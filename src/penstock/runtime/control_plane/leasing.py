@@ -54,7 +54,7 @@ def leased(decision: Accepted, given: inputs.LeaseActivity) -> events.ActivityLe
         if body is not None:
             return body
     message = f"an earlier lease holder may have performed {given.node_id}, which must not happen twice"
-    return Refused("ACTIVITY_OUTCOME_UNKNOWN", message, "report what came of it, or decide that it is tried again")
+    return Refused("ACTIVITY_OUTCOME_UNKNOWN", message, "report its outcome, or retry it")
 
 
 def leased_activity(workflow: Workflow, state: RunState, lease: events.ActivityLeased) -> PerformActivity:

@@ -141,14 +141,17 @@ class StoredWorkflows:
     async def start_refusal(
         self, workflow: Workflow, tenant: str, labels: Mapping[str, str] | None = None
     ) -> Refused | None:
-        """Why no run of a definition may be started in a tenant: who signed it, or who wrote it; None if one may."""
+        """Return why a tenant may not start a definition, because of its signature or its author; None if it may."""
         refused = None if self.trust.mode == "off" else await self.untrusted(workflow)
         if refused is None and self.authorship.enforced and (labels or {}).get(SENT_LABEL) != workflow.hash:
             return await self.proposed(workflow, tenant)
         return refused
 
     async def untrusted(self, workflow: Workflow) -> Refused | None:
-        """Why no run of a definition may be started; None if one may. It may have been signed after it was read."""
+        """Return why an unsigned definition may not be started; None if it may.
+
+        It may have been signed after it was read.
+        """
         refused = self.trust.refusal(workflow.name, workflow.document, workflow.hash)
         if refused is None:
             return None
@@ -161,9 +164,10 @@ class StoredWorkflows:
         return Refused(refused.code or "SIGNATURE_INVALID", f"{workflow.name}: {refused.message}", hint=refused.hint)
 
     async def proposed(self, workflow: Workflow, tenant: str) -> Refused | None:
-        """Why no run of a version may be started: its author has proposed it, and nobody has accepted it; else None.
+        """Return the refusal for a version that is proposed and not yet accepted; None otherwise.
 
-        Versions that the server writes itself belong to no tenant. What they stand for is looked at where it is called.
+        Versions that the server writes itself belong to no tenant. The call that they stand for is checked when it is
+        made.
         """
         if (tenant, workflow.hash) in self._accepted:
             return None
@@ -194,7 +198,7 @@ class StoredWorkflows:
 async def proposed_refusal(
     store: DefinitionReader, workflow: Workflow, tenant: str, rules: AuthorshipRules
 ) -> Refused | None:
-    """Why no run of a version may be started in a tenant: its author has proposed it, and nobody has accepted it."""
+    """The refusal for a version that is proposed in a tenant and not yet accepted."""
     stored = await store.definition(workflow.hash, tenant=tenant)
     if stored is None or not is_proposed(stored.author, rules):
         return None
@@ -214,6 +218,6 @@ _WHERE = {
 def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
     """Return the error for a workflow that claims a name of another one."""
     message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
-    other = f"choose another in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
+    other = f"choose another name in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
     hint = f"{other}, or change or delete {taken.owner} first"
     return Conflict("NAME_TAKEN", message, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})

@@ -35,6 +35,7 @@ from penstock.runtime.host.timers import Escalate, TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended
 from penstock.runtime.ports.host import Committed, EffectHost, LiveRun
 from penstock.runtime.ports.runs import Appended
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.semaphores import FairSemaphore
 
 __all__ = ["Driver"]
@@ -395,7 +396,10 @@ class Driver:
         """Drop all runs after losing the lease: other processes own them now. Continue as after a restart."""
         self.host.worker_id = self._lease.worker_id
         message = "this process sent no heartbeat for too long, and other processes took over its runs"
-        self.report("lease", Conflict("WORKER_LEASE_LOST", message, "was it suspended, or the machine overloaded?"))
+        self.report(
+            "lease",
+            Conflict("WORKER_LEASE_LOST", message, "check whether the process was suspended or the machine overloaded"),
+        )
         for live in self.host.live_runs():
             if live.row.owner == lost:
                 self._dispatch(live, ())
@@ -408,11 +412,11 @@ class Driver:
 
     async def _follow_others(self) -> None:
         """Poll for changes by other processes: they may have made work due, or cancelled a run."""
-        seen: int | None = None
+        seen: Mark | None = None
         while True:
             await asyncio.sleep(limits.FOREIGN_CHANGE_POLL_SECONDS)
             try:
-                mark = self.host.store.change_mark()
+                mark = self.host.store.changed(Topic.ANYTHING)
                 if mark == seen:
                     continue
                 for root in self.host.roots:

@@ -6,7 +6,7 @@ loads them, and dispatches what is due. Several processes may share a store: a d
 stored but made again, and work is done by the process that owns the run. A waiting run costs neither a task nor a
 thread.
 
-It is one implementation of `ports.host`; only `app` knows of it and chooses it.
+It is one implementation of `ports.host`, which only `app` names and chooses.
 
 Above it: `app`; the driver, through the port. Below it: a `RunStore`, the pure engine.
 """

@@ -124,7 +124,7 @@ class LiveRuns(OrderedDict[str, LiveRun]):
 
 
 class EndedRuns(OrderedDict[str, RunState]):
-    """The last states of runs that ended here a moment ago, oldest first: whoever called one reads it next.
+    """The final states of runs that just ended here, oldest first. Their callers usually read them next.
 
     The history of an ended run takes no more records, but the run can be deleted, by any process. So a state counts
     only together with the index row of now.

@@ -1,7 +1,7 @@
 """A host in memory: keeps histories in lists, performs effects in the calling thread, knows parents and children.
 
-It is the basis of tests, of `penstock simulate` and of the conformance harness. Nothing survives the process. It is not
-a `RunHost`: it works step by step when it is called, and callers cannot wait for it.
+It is the basis of tests, of `penstock workflow simulate` and of the conformance harness. Nothing survives the process.
+It is not a `RunHost`: it works step by step when it is called, and callers cannot wait for it.
 
 Above it: the control plane, the simulator. Below it: the pure engine; a `Performer`; a clock and a resolver of workflow
 references, both passed in. Time passes only when the clock says so: a wait that is not due returns to the caller and

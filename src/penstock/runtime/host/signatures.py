@@ -3,7 +3,7 @@
 - `off`: signatures are not looked at.
 - `warn`: a definition that is not signed with a trusted key is logged once, and marked where it is shown.
 - `require`: it is neither stored nor started. One that is in the store already is checked when it is started, so that
-  nobody who can write the file can have it run what they like.
+  write access to the file is not enough to run arbitrary workflows.
 
 Workflows that Penstock makes itself, such as the one for a call of an imported tool, are in no document. Their makers
 vouch for them by hash, in the process that starts them.
@@ -38,9 +38,9 @@ _LOGGER = logging.getLogger("penstock.signatures")
 _CODES: Final = {"SIGNATURE_REQUIRED": "SIGNATURE_REQUIRED", "SIGNATURE_KEY_UNKNOWN": "SIGNER_NOT_TRUSTED"}
 _INVALID: Final = "SIGNATURE_INVALID"
 _HINTS: Final = {
-    "SIGNATURE_REQUIRED": "sign it: penstock sign FILE --key KEYFILE",
+    "SIGNATURE_REQUIRED": "sign it: penstock workflow sign FILE --key KEYFILE",
     "SIGNER_NOT_TRUSTED": "sign it with a trusted key, or add the key to workflows.signatures.trusted_keys",
-    _INVALID: "look at what was changed, and sign it again: penstock sign FILE --key KEYFILE",
+    _INVALID: "review the change, and sign it again: penstock workflow sign FILE --key KEYFILE",
 }
 
 
@@ -65,7 +65,7 @@ class SignatureVerdict:
 
 @dataclass(slots=True, kw_only=True)
 class SignatureTrust:
-    """Whom the operator trusts. `trusted_keys` has public keys (SPKI in base64url) by key id."""
+    """The keys that the operator trusts. `trusted_keys` has public keys (SPKI in base64url) by key id."""
 
     mode: SignatureMode = "off"
     trusted_keys: Mapping[str, str] = field(default_factory=dict)

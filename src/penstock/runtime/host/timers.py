@@ -45,8 +45,7 @@ class TimerLoop:
     host: EffectHost
     report: Callable[[str, BaseException], None]
     escalate: Escalate | None = None
-    """Who may decide about something is changed by this, so that it is audited; without it, such timers fire as all
-    others do."""
+    """Escalates an approval through an audited call; without it, such timers fire as all others do."""
     is_draining: bool = False
     _wake: asyncio.Event = field(default_factory=asyncio.Event)
     _next_wake_at: int | None = None
@@ -129,7 +128,7 @@ class TimerLoop:
         return due
 
     async def _wake_run(self, run_id: str, at: int) -> bool:
-        """Fire every timer of a run that is due at a time; return False if there was none."""
+        """Fire every timer of a run that is due at a time; return False if no timer was due."""
         fired = False
         try:
             live = await self.host.live(run_id)

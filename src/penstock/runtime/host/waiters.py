@@ -72,7 +72,9 @@ class RunWatch:
     def entered(
         self, run_id: str, *, after_seq: int | None, wanted: Wanted = _anything
     ) -> AbstractContextManager[Moved]:
-        """Wait for a run to pass a sequence number, or to end if there is none; inside, check whether it already has.
+        """Wait for a run to pass a sequence number, or to end if no number is given.
+
+        Inside, check whether it already has.
 
         A state that is stored here and is not `wanted` does not wake the waiter.
         """

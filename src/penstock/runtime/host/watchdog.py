@@ -1,10 +1,9 @@
 """The watchdog: finds runs that this process owns and that have work, but that no task performs.
 
-This should never happen: a commit and what follows from it are one unit, and failures are retried. If it happens all
-the same, it must be visible and must not need a restart to fix. So the runs that this process owns, according to the
-store, are periodically compared with the work in progress. A run that has not moved between two checks, and whose due
-work no task performs, is reported and passed to the driver to continue. If it does not move after that either, it
-counts as stuck.
+This should never happen: a commit and what follows from it are one unit, and failures are retried. If it does happen,
+it must be visible and must not need a restart to fix. So the runs that this process owns, according to the store, are
+periodically compared with the work in progress. A run that has not moved between two checks, and whose due work no task
+performs, is reported and passed to the driver to continue. If it does not move after that either, it counts as stuck.
 
 Above it: the driver, which calls `look` and picks runs up. Below it: an `EffectHost`, the store's list of owned runs.
 """

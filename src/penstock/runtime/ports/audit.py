@@ -1,6 +1,6 @@
 """Audit records as stores keep them: the entry, its place in its chain, and queries for records.
 
-A field of the entry that is None is left out of what is sealed, so that later releases can add fields.
+The seal leaves out fields with the value `None`, so later releases can add fields.
 
 Above it: `platform`, whose store keeps them; `operations.gate.audit_log`, which makes them. Below it: `governance`.
 """
@@ -32,10 +32,10 @@ __all__ = [
 ]
 
 AuditOutcome: TypeAlias = Literal["allowed", "refused", "failed", "held", "approved", "rejected", "executed"]
-"""What became of a call.
+"""The outcome of a call.
 
 - allowed: it was made.
-- refused: it was not made.
+- refused: it was not allowed.
 - failed: it failed, possibly after it changed something.
 - held: it waits for a person, or for its draft to be committed; nothing was changed.
 - approved, rejected: a person decided about a held call, or about a question of a workflow to approve or decline.
@@ -95,11 +95,13 @@ class AuditRecord(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class AuditRecordUnreadable(CorruptHistory):
-    """A stored record cannot be read. It is the first such record among those that were asked for."""
+    """A stored record cannot be read. It is the first such record among the requested ones."""
 
     def __init__(self, tenant: str, seq: int, reason: str) -> None:
         message = f"audit record {seq:,} of {tenant!r} cannot be read: {reason}"
-        super().__init__("STORE_CORRUPT", message, "run `penstock check`, and restore a backup with `penstock restore`")
+        super().__init__(
+            "STORE_CORRUPT", message, "run `penstock server check`, and restore a backup with `penstock server restore`"
+        )
         self.seq, self.reason = seq, reason
 
 
@@ -108,7 +110,10 @@ Seal: TypeAlias = ChainSeal
 
 
 class AuditHold(msgspec.Struct, frozen=True, kw_only=True):
-    """A legal hold: records that it covers are neither removed nor erased. It covers what fits all that is given."""
+    """A legal hold: records that it covers are neither removed nor erased.
+
+    It covers records that match every given field.
+    """
 
     hold_id: str
     reason: str

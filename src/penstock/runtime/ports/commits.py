@@ -1,10 +1,10 @@
 """Commits that outlive the caller who asked for them.
 
 A caller may be cancelled at any `await`: a client hangs up, a timeout expires. A write that is on its way to the disk
-is stored all the same, so everything that follows from it must happen too. A `Commit` is a future that cannot be
-cancelled: a task that is cancelled while it waits for one notices when the commit is settled, which takes as long as
-the disk takes. It costs no task and no turn of the loop. `and_then` registers what follows from a commit; it runs
-together with the commit, whether anybody waits or not. `ShieldedTasks` is for work of several steps, and uses a task.
+is stored anyway, so everything that follows from it must happen too. A `Commit` is a future that cannot be cancelled: a
+task that is cancelled while it waits for one notices when the commit is settled, which takes as long as the disk takes.
+It costs no task and no turn of the loop. `and_then` registers what follows from a commit; it runs together with the
+commit, whether anybody waits or not. `ShieldedTasks` is for work of several steps, and uses a task.
 
 Above it: the stores create commits, the host waits for them. Below it: asyncio.
 """
@@ -56,7 +56,7 @@ class Commit(asyncio.Future[T], Generic[T]):
             self.get_loop().call_exception_handler(context)
 
     def cancel(self, msg: Any | None = None) -> bool:
-        """Refuse: a write that was given to the store cannot be taken back."""
+        """Refuse: a write that the store has cannot be undone."""
         return False
 
 
@@ -67,14 +67,14 @@ def in_this_context(follow: Callable[[Any], None]) -> Callable[[Any], None]:
 
 
 def settled(outcome: T) -> Commit[T]:
-    """Return a commit that is already done, for stores that need not wait."""
+    """Return a finished commit, for stores that need not wait."""
     commit: Commit[T] = Commit(loop=asyncio.get_running_loop())
     commit.set_result(outcome)
     return commit
 
 
 def commit_of(appending: Awaitable[T]) -> Commit[T]:
-    """Return a store's result as a commit. Any other awaitable is awaited in a task of its own."""
+    """Return a store's result as a commit. For any other awaitable, start a task."""
     if isinstance(appending, Commit):
         return appending
     work = asyncio.ensure_future(appending)
@@ -99,7 +99,7 @@ class ShieldedTasks:
         self._in_progress: set[asyncio.Future[Any]] = set()
 
     async def run(self, work: Coroutine[Any, Any, T]) -> T:
-        """Run the work in a task that the caller's cancellation does not reach, and return its result."""
+        """Run the work in a task that survives the caller's cancellation, and return its result."""
         outcome: asyncio.Future[T] = asyncio.get_running_loop().create_future()
         task = asyncio.ensure_future(self._run_and_forward(work, outcome))
         self._in_progress.add(task)

@@ -181,7 +181,7 @@ class BranchRow(msgspec.Struct, frozen=True, kw_only=True):
     created_by: str | None
     updated_at: int
     loading: bool = False
-    """Whether a load on it is under way; until that ends, other writes to the branch are refused."""
+    """Whether a load on it is in progress; until it ends, other writes to the branch are refused."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -244,7 +244,7 @@ class BranchInUse(msgspec.Struct, frozen=True):
 
 
 class BranchBusy(msgspec.Struct, frozen=True):
-    """A load on the branch is under way. Try again later, or write to another branch and merge it."""
+    """A load on the branch is in progress. Try again later, or write to another branch and merge it."""
 
     name: str
     load_id: str
@@ -331,7 +331,7 @@ class PlanStep:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Explanation:
-    """How a query is run. Rows and milliseconds are None if it was not run."""
+    """How the store runs a query. Rows and milliseconds are `None` if it only explained the query."""
 
     statement: str
     steps: tuple[PlanStep, ...]
@@ -398,7 +398,7 @@ class BranchDeleted(msgspec.Struct, frozen=True):
 
 
 class Mutated(msgspec.Struct, frozen=True):
-    """What a mutation did; `commit` is None if it matched nothing."""
+    """What a mutation did; `commit` is `None` if it matched nothing."""
 
     commit: CommitRow | None
     affected_nodes: int
@@ -445,7 +445,7 @@ class LoadPublished(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class BranchesMerged(msgspec.Struct, frozen=True):
-    """The target has everything that the source had. `commit` is None if it was up to date."""
+    """The target has everything that the source had. `commit` is `None` if the target was up to date."""
 
     outcome: MergeOutcome
     commit: CommitRow | None
@@ -470,7 +470,7 @@ class MergeConflicts:
 
 
 class SchemaApplied(msgspec.Struct, frozen=True):
-    """The schema is in force; `commit` is None if it was before."""
+    """The schema is in force; `commit` is `None` if it was already."""
 
     plan: Any
     """The `SchemaPlan`."""
@@ -487,7 +487,7 @@ class SchemaRefused:
 
 
 class Flattened(msgspec.Struct, frozen=True):
-    """Reads of the branch look at one branch only. `commit` is None if they did before."""
+    """Reads of the branch look at one branch only. `commit` is `None` if they already did."""
 
     commit: CommitRow | None
     rows: int

@@ -256,7 +256,7 @@ class GraphStore(Protocol):
     async def export(self, view: View, *, limit: int, cursor: str | None = None) -> ExportPage | CommitNotFound:
         """Return every node, then every edge, by type and id, so many on a page. A page costs the same wherever it is.
 
-        Further pages have to be asked for with a view of the same commit.
+        Request further pages with a view of the same commit.
         """
 
     # --- writing ---------------------------------------------------------------------------------
@@ -304,7 +304,7 @@ class GraphStore(Protocol):
         """
 
     async def abandon_loads(self, *, before: int) -> int:
-        """Forget loads, merges and flattening whose lease was last renewed before a time: whoever wrote them is gone.
+        """Abandon loads, merges and flattening whose lease was last renewed before a time: their writers are gone.
 
         Their branches then take other writes again. Return how many.
         """

@@ -2,24 +2,24 @@
 
 The pure engine is hosted, it does not host. A host makes four promises, and everything else is built on these:
 
-1. **One transition of a run at a time.** An input is decided on the run as it is stored, and the records, the index row
-   and the effects that follow from them are stored in one piece or not at all (`RunInputs`).
+1. **One transition of a run at a time.** An input is decided on the run as it is stored. The records, the index row and
+  the effects that follow from them are stored in one piece or not at all (`RunInputs`).
 2. **Effects are performed at least once**, and their outcomes come back as inputs. A duplicate outcome counts once,
    because it names its node, visit and attempt.
 3. **Timers are durable**: a timer that a history waits for fires after a restart too, if late.
 4. **Read and wait** (`RunReader`): an acknowledged write can be read from then on, and waiting costs no polling.
 
 Operations, schedules, the control plane, the delivery of events and `Run` are written against `RunHost`. The driver is
-written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driver implement it: those whose runs are in
-a `RunStore` that several processes share by leases. A host on top of another engine performs effects with `effects` and
+written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driver implement it. Their runs are in a
+`RunStore` that several processes share by leases. A host on top of another engine performs effects with `effects` and
 an `AsyncPerformer` instead, and fires timers with that engine.
 
 **How to add a host.** One on PostgreSQL: implement `ports.runs.RunStore` with `claim`, `set_work` and `heartbeat` as
 single statements, and pass it to the embedded host; `tests/conformance/test_stores.py` shows what is missing. One on a
 distributed engine: implement `RunHost`, with one keyed object per run that handles inputs one at a time (load,
 `decide`, append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that
-writes the rows and records to where `row`, `list_runs` and `history` find them. `tests/conformance/mailbox_host.py` is
-a small host of this kind. Either is done when `tests/conformance/test_hosts.py` passes with it.
+writes the rows and records for `row`, `list_runs` and `history`. `tests/conformance/mailbox_host.py` is a small host of
+this kind. Either is done when `tests/conformance/test_hosts.py` passes with it.
 
 Above it: all code that uses runs. Below it: `ports` for the rows, the engine for inputs and state. `app` chooses the
 host, and only `app` knows which one it is; nothing here is specific to an engine below a host.

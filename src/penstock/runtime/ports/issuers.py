@@ -41,10 +41,10 @@ IssuerResponse: TypeAlias = Fetched | NotFetched
 
 @dataclass(frozen=True, slots=True)
 class GrantRefused:
-    """The issuer was asked for tokens, and said no (RFC 6749, section 5.2)."""
+    """The issuer refused to give tokens (RFC 6749, section 5.2)."""
 
     error: str
-    """Its word for the reason, as it was sent."""
+    """The error code that it sent."""
 
 
 TokenResponse: TypeAlias = Fetched | NotFetched | GrantRefused
@@ -88,7 +88,10 @@ class IssuerClient(Protocol):
         """Return the tokens that an issuer gives for a code or a refresh token."""
 
     async def revoke(self, request: TokenRequest) -> IssuerResponse:
-        """Take the token of a grant back at the issuer (RFC 7009). An issuer that does not know it says yes, too."""
+        """Revoke the token of a grant at the issuer (RFC 7009).
+
+        For an unknown token, the issuer reports success, too.
+        """
 
     async def close(self) -> None:
         """Close the connections."""

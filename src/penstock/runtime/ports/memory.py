@@ -1,7 +1,7 @@
 """The port of memory: values under keys, in spaces that belong to a tenant, a principal or a session.
 
-A space is one of these, and nothing of it is seen from another. An entry may end at a time; from then on it is not
-there. What is deleted is erased: it is not found any more, and its bytes are overwritten where the store keeps them.
+Spaces do not see each other. An entry may expire; from then on it does not exist. Deleting an entry erases it: it can
+no longer be found, and the store overwrites its bytes.
 
 Above it: `operations.memory`. Below it: adapters in `runtime.stores`; one conformance suite defines what they must do.
 It decides nothing: whose space it is, and how long entries are kept, is decided above.
@@ -69,7 +69,7 @@ class MemoryRoom(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MemoryPut(msgspec.Struct, frozen=True):
-    """The entry is stored; `created` says that there was none before."""
+    """The entry is stored; `created` says whether it is new."""
 
     created: bool
 
@@ -101,7 +101,7 @@ class MemoryStore(Protocol):
     async def list_entries(
         self, space: MemorySpace, *, now: int, limit: int, cursor: str | None = None, prefix: str = ""
     ) -> MemoryPage:
-        """Return entries, ordered by key; with `prefix`, only those whose keys begin with it."""
+        """Return entries, ordered by key; with `prefix`, only entries whose keys begin with it."""
 
     async def search(self, space: MemorySpace, text: str, *, now: int, limit: int) -> tuple[MemoryEntry, ...]:
         """Return entries with words of a text in their keys or values.

@@ -91,7 +91,7 @@ class ConfiguredModels:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelLimits:
-    """How much a model may be used. None: as much as anybody asks for."""
+    """How much a model may be used. None means no limit."""
 
     max_tokens: int | None = None
     """The longest answer; a node that asks for more gets this."""
@@ -105,7 +105,7 @@ class ModelLimits:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelRules:
-    """What holds for the use of a model, beside where it is served."""
+    """The rules for using a model, apart from where it is served."""
 
     timeout_ms: int | None = None
     """How long one request may take; the node's own timeout bounds all requests together."""
@@ -118,7 +118,7 @@ class ModelRules:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ModelUse:
-    """What one attempt used, for whoever counts. `code` is None if the model answered."""
+    """What one attempt used, to be counted. `code` is `None` if the model answered."""
 
     provider: str
     code: str | None
@@ -133,7 +133,7 @@ def model_subject(name: str) -> str:
 
 
 def fallback_cycle(start: str, fallbacks: Mapping[str, tuple[str, ...]]) -> tuple[str, ...] | None:
-    """Return the names of a cycle of fallbacks through `start`, beginning and ending with it; None if there is none."""
+    """Return the names of a cycle of fallbacks that begins and ends with `start`; None if there is no cycle."""
     waiting: list[tuple[str, ...]] = [(start,)]
     seen: set[str] = set()
     while waiting:

@@ -11,9 +11,9 @@ It decides nothing: who may do what, and what an entry means, is decided above.
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Awaitable, Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any, Literal, Protocol, TypeAlias
+from typing import Any, Literal, TypeAlias
 
 import msgspec
 
@@ -21,7 +21,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.base.limits import AUDIT_SUBJECT_CHARACTERS_MAX
 from penstock.definitions.canonical import canonical_json
 from penstock.engine.outcomes import Accepted
-from penstock.governance.audit.chain import ChainHead, RemovedRecords
+from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.authorship import Author
 from penstock.governance.principals import KeyKind
 from penstock.runtime.ports.audit import (
@@ -35,7 +35,7 @@ from penstock.runtime.ports.audit import (
     Seal,
     bounded_reasons,
 )
-from penstock.runtime.ports.usage import CallUses, StartQuota, UsageStore
+from penstock.runtime.ports.usage import CallUses, StartQuota
 
 __all__ = [
     "ANY_ETAG",
@@ -59,7 +59,6 @@ __all__ = [
     "KeyPage",
     "KeyReplaced",
     "KeyRow",
-    "PlatformStore",
     "RemovedRecords",
     "ResourceChanged",
     "ResourceDeleted",
@@ -203,7 +202,7 @@ class CallRecord:
     quota: StartQuota | None = None
     """The quotas of the run that the call starts, counted with the first record of that run."""
     uses: CallUses = field(default_factory=CallUses)
-    """What was entered for policies that count calls; the gate takes it back if the call is not made."""
+    """What was entered for policies that count calls; the gate removes it if the call is not made."""
     stored: bool = False
     answered: bool = False
     """Whether the final answer is stored too."""
@@ -302,7 +301,7 @@ class ResourcePage(msgspec.Struct, frozen=True):
 
 
 class ResourcePut(msgspec.Struct, frozen=True):
-    """The resource is stored; `created` says that there was none before."""
+    """The resource is stored; `created` says whether it is new."""
 
     created: bool
 
@@ -342,172 +341,6 @@ class DeliveryPage(msgspec.Struct, frozen=True):
 
     rows: tuple[DeliveryRow, ...]
     next_cursor: str | None
-
-
-class PlatformStore(UsageStore, Protocol):
-    """Keeps everything but runs. When a method returns, its effect is stored; when it raises, nothing was."""
-
-    async def put_key(self, key: KeyRow, *, call: CallRecord | None = None) -> None:
-        """Store a key, or change the one with that id.
-
-        Writing a stale row undoes neither a revocation nor a later use: `revoked_at` stays once it is set, and
-        `last_used_at` never goes back.
-        """
-
-    async def replace_key(
-        self, ended: KeyRow, successor: KeyRow, *, call: CallRecord | None = None
-    ) -> KeyReplaced | KeyNotReplaced:
-        """Store a successor and end the key that it replaces, both or neither.
-
-        Of several concurrent calls, one succeeds. Not if the old key is revoked by then, or already has a successor.
-        """
-
-    async def key(self, key_id: str) -> KeyRow | None:
-        """Return a key by id, as it is now: a change by any process shows at once."""
-
-    def change_mark(self) -> int | None:
-        """Return a number that changes once any process has changed this store; None if that cannot be known."""
-
-    async def keys(
-        self, *, tenant: str | None, limit: int, cursor: str | None = None, ids: Collection[str] | None = None
-    ) -> KeyPage:
-        """Return keys of a tenant (None: of all), newest first; with `ids`, only those that have one of them."""
-
-    async def touch_keys(self, used_at: Mapping[str, int]) -> None:
-        """Note when keys were last used; unknown ids are ignored, and earlier times change nothing."""
-
-    async def stored_call(self, claim: IdempotencyClaim) -> InFlight | Finished | None:
-        """Return what is known of another call with a key; None if the key is free.
-
-        An answer after its `keep_until` does not count. A call that has none is `InFlight`, also after its time.
-        """
-
-    def record_call(self, call: CallRecord) -> Awaitable[ClaimOutcome]:
-        """Store the record of a call that changes nothing else, or its answer after its change was stored.
-
-        All of it or, if another call has the key, nothing. Returns at once; done when durable.
-        """
-
-    async def release_call(self, claim: IdempotencyClaim) -> None:
-        """Release the key of a call that did not happen, unless another call has it by now."""
-
-    async def forget_calls(self, *, now: int, limit: int) -> int:
-        """Delete expired answers, and claims without one that are a day older; at most `limit`. Return how many."""
-
-    def append_audit(self, entries: Sequence[AuditEntry], *, seal: Seal) -> Awaitable[None]:
-        """Append to the chains of the entries' tenants, all or none. Returns at once; done when durable.
-
-        `seal` may be called in another thread, and again if a transaction is retried.
-        """
-
-    async def audit(self, query: AuditQuery) -> AuditPage:
-        """Return records of a tenant."""
-
-    async def audit_head(self, tenant: str) -> ChainHead | None:
-        """Return the sealed ends of a tenant's chain, or None if it has none."""
-
-    async def audit_chains(self) -> AuditChains:
-        """Return how many chains there are, and how many were sealed."""
-
-    async def forget_audit(
-        self,
-        *,
-        tenant: str,
-        before_seq: int,
-        seal: Seal,
-        holds: Sequence[AuditHold] = (),
-        call: CallRecord | None = None,
-    ) -> int:
-        """Remove the oldest records of a chain that no hold covers; what is left of them is in `audit_removed`.
-
-        The rest still verifies from its new first end, which is sealed again. The newest record always stays, because
-        the chain continues from it. Removes `AUDIT_REMOVED_AT_ONCE_MAX` at most; 0 means that nothing is left.
-        """
-
-    async def audit_removed(self, tenant: str, *, after_seq: int = 0, limit: int) -> tuple[RemovedRecords, ...]:
-        """Return the stretches of a chain that were removed and that end after a number, oldest first."""
-
-    async def redact_audit(
-        self,
-        *,
-        tenant: str,
-        seqs: Sequence[int],
-        names: Collection[str],
-        holds: Sequence[AuditHold] = (),
-        call: CallRecord | None = None,
-    ) -> int:
-        """Erase fields of records (`governance.audit.leaves.PERSONAL`) and return how many records changed.
-
-        Records that a hold covers, and records of earlier releases, stay as they are. The chain still verifies.
-        """
-
-    async def audit_tenants(self) -> tuple[str, ...]:
-        """Return every tenant that has records, by name."""
-
-    async def put_resource(
-        self, resource: ResourceRow, *, expected_etag: str | None, call: CallRecord | None = None
-    ) -> ResourcePut | ResourceChanged:
-        """Store a resource if its etag is the expected one: `ANY_ETAG` for any or none, None for none.
-
-        `created_at` keeps its value from when the resource was first stored.
-        """
-
-    async def put_resources(self, resources: Sequence[ResourceRow], *, call: CallRecord | None = None) -> None:
-        """Store resources, replacing existing ones: all of them, or none."""
-
-    async def resource(self, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
-        """Return a resource by id."""
-
-    async def resources(
-        self, tenant: str, kind: str, *, limit: int, cursor: str | None = None, prefix: str | None = None
-    ) -> ResourcePage:
-        """Return resources of a kind, ordered by id; with `prefix`, only those whose ids begin with it."""
-
-    async def all_resources(self, kind: str) -> tuple[ResourceRow, ...]:
-        """Return resources of a kind of every tenant, ordered by tenant and id."""
-
-    async def delete_resource(
-        self, tenant: str, kind: str, resource_id: str, *, expected_etag: str, call: CallRecord | None = None
-    ) -> ResourceDeleted | ResourceChanged:
-        """Delete a resource if its etag is the expected one (`ANY_ETAG` for any)."""
-
-    async def add_deliveries(self, deliveries: Sequence[DeliveryRow], *, call: CallRecord | None = None) -> int:
-        """Queue deliveries and return how many were new; known ids are ignored."""
-
-    async def due_deliveries(self, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
-        """Return pending deliveries that are due, longest due first, then in the order of queueing."""
-
-    async def next_delivery_at(self) -> int | None:
-        """Return when the next pending delivery is due."""
-
-    async def save_delivery(self, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-        """Store the outcome of an attempt. Event, endpoint and run do not change; unknown ids are ignored."""
-
-    async def delivery(self, tenant: str, delivery_id: str) -> DeliveryRow | None:
-        """Return a delivery by id."""
-
-    async def deliveries(
-        self,
-        tenant: str,
-        *,
-        endpoint_id: str | None = None,
-        state: str | None = None,
-        limit: int,
-        cursor: str | None = None,
-    ) -> DeliveryPage:
-        """Return deliveries of a tenant, last queued first."""
-
-    async def forget_deliveries(self, *, before: int, limit: int) -> int:
-        """Delete deliveries that ended (delivered or dead) before a time, oldest first; return how many."""
-
-    async def mark(self, name: str) -> JsonValue:
-        """Return the small value stored under a name, or None."""
-
-    async def set_mark(self, name: str, value: JsonValue) -> None:
-        """Store a small value under a name."""
-
-    async def drop_mark(self, name: str, *, call: CallRecord | None = None) -> bool:
-        """Delete the value under a name and return whether it existed."""
 
 
 def body_etag(body: JsonObject) -> str:

@@ -23,6 +23,7 @@ from penstock.engine.pages import Move
 from penstock.engine.records import Record
 from penstock.governance.authorship import Author
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.topics import ChangeReader
 from penstock.runtime.ports.usage import RunUsage, StartQuota
 from penstock.runtime.spending import SpendingStore
 
@@ -32,7 +33,6 @@ __all__ = [
     "AnyHash",
     "AppendOutcome",
     "Appended",
-    "ChangeMark",
     "ChangePage",
     "DefinitionChanged",
     "DefinitionChanges",
@@ -239,7 +239,7 @@ class DefinitionPut(msgspec.Struct, frozen=True):
 
 
 class DefinitionChanged(msgspec.Struct, frozen=True):
-    """Nothing was stored: the newest definition is not the expected one; None if there is none."""
+    """Nothing was stored: the newest definition is not the expected one; None if the name has no definition."""
 
     current_hash: str | None
 
@@ -286,19 +286,7 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     seen_at: int
 
 
-class ChangeMark(Protocol):
-    """Tells whether anything was stored since."""
-
-    def change_mark(self) -> int:
-        """Return a number that changes once any process has stored anything.
-
-        Never waits and costs next to nothing: processes that share the store call it several times a second and read
-        further only if the number has changed. It may change without a reason. A store may check once per turn of the
-        event loop: what others commit within a turn shows in the next.
-        """
-
-
-class StoredRunReader(ChangeMark, Protocol):
+class StoredRunReader(ChangeReader, Protocol):
     """Histories and the index of runs, as they are stored."""
 
     async def load(self, run_id: str) -> StoredRun | None:
@@ -355,7 +343,7 @@ class StoredRunChanges(Protocol):
         """
 
 
-class WorkStore(ChangeMark, SpendingStore, Protocol):
+class WorkStore(ChangeReader, SpendingStore, Protocol):
     """Who performs the work of which run, which processes are alive, and when the next timer is due."""
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
@@ -437,9 +425,10 @@ class DefinitionChanges(Protocol):
         """Store a definition; new runs use the newest one of a tenant's name.
 
         Storing one again that is not the newest makes it the newest: that is how to roll back, and how to restore a
-        deleted name. With `expected_hash`, only if that is the newest now; None: only if there is none. The names of
-        its tool, prompt, resource and webhooks belong to it from then on, until a newer version drops them or the
-        workflow is deleted; a name that another workflow has is refused. A new signature makes a new version, too.
+        deleted name. With `expected_hash`, only if that is the newest now; None: only if the name has no definition.
+        The names of its tool, prompt, resource and webhooks belong to it from then on, until a newer version drops them
+        or the workflow is deleted; a name that another workflow has is refused. A new signature makes a new version,
+        too.
         """
 
     async def put_definitions(
@@ -480,7 +469,7 @@ class ScheduleChanges(Protocol):
     ) -> bool:
         """Store a schedule and return whether it was stored.
 
-        With `expected`, only if the stored one equals it; None: only if there is none with its id.
+        With `expected`, only if the stored one equals it; None: only if its id is free.
         """
 
     async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:

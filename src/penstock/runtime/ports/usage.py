@@ -12,15 +12,13 @@ Above it: `platform`, `runs`, stores. Below it: `governance.quotas`.
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
 from dataclasses import dataclass, field
 from decimal import ROUND_CEILING, Decimal, InvalidOperation
-from typing import Protocol
 
 import msgspec
 
 from penstock.base.json import JsonObject, JsonValue
-from penstock.governance.quotas import QuotaLimits, UsageRow
+from penstock.governance.quotas import QuotaLimits
 
 __all__ = [
     "BucketLevel",
@@ -33,7 +31,6 @@ __all__ = [
     "StartQuota",
     "SubjectQuota",
     "TakenUses",
-    "UsageStore",
     "reported_models",
     "reported_usage",
 ]
@@ -126,7 +123,7 @@ class PolicyTotal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TakenUses(msgspec.Struct, frozen=True):
-    """What was entered, by its numbers, and the totals that were asked for, with what was entered."""
+    """What was entered, by its numbers, and the requested totals, with what was entered."""
 
     ids: tuple[int, ...]
     totals: tuple[int, ...]
@@ -139,31 +136,6 @@ class CallUses:
     ids: list[int] = field(default_factory=list)
     amounts: dict[tuple[str, str], int] = field(default_factory=dict)
     """By action and argument."""
-
-
-class UsageStore(Protocol):
-    """The part of a platform store that counts."""
-
-    async def usage(self, tenant: str, subject: str, *, at: int) -> UsageRow:
-        """Return what a subject used on the day of a time, and how many of its runs have not ended."""
-
-    async def forget_usage(self, *, before_day: int, now: int) -> int:
-        """Delete counts of days before a day, full buckets, and calls before every window; return how many counts."""
-
-    async def storage_bytes(self, tenant: str) -> int:
-        """Return how many bytes a tenant stores. This reads much: not for a call that somebody waits for."""
-
-    async def exchange_buckets(self, taken: Sequence[BucketUse], *, at: int) -> tuple[BucketLevel, ...]:
-        """Take from token buckets that the processes of this store share; return what is left in each, in order."""
-
-    async def take_uses(self, uses: Sequence[PolicyUse], asked: Sequence[PolicyTotal]) -> TakenUses:
-        """Enter calls that policies count, and return what is asked for, in one transaction.
-
-        A total that needs more than 63 bits is the largest number of 63 bits.
-        """
-
-    async def release_uses(self, ids: Collection[int]) -> None:
-        """Take back calls that were entered and not made."""
 
 
 def reported_usage(extra: JsonValue) -> tuple[int, int] | None:

@@ -33,7 +33,7 @@ from penstock.runtime.sandbox.pool import WorkerDied, WorkerPool
 __all__ = ["SandboxedEvaluator"]
 
 DIED = "the expression needs too much memory or nests too deeply; its evaluation was stopped"
-UNCHECKED = "cannot be checked within {:g} s and the memory that there is; send less, or simplify the schema"
+UNCHECKED = "cannot be checked within {:g} s and the available memory; send less, or simplify the schema"
 
 _JQ, _SCHEMA = b'"jq"', b'"schema"'
 _encode = SafeEncoder().encode

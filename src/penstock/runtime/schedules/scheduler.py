@@ -244,7 +244,7 @@ class Scheduler:
         return next_fire_at(schedule_id, timetable_of(spec), self.host.clock.now_ms())
 
     async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, call: CallRecord | None = None) -> bool:
-        """Store a schedule, unless it was changed in between: no concurrent change may be lost."""
+        """Store a schedule, unless it was changed by another call: no concurrent change may be lost."""
         kept = await self.store.put_schedule(row, expected=known, call=call)
         self.nudge()
         return kept

@@ -51,11 +51,11 @@ def timetable_of(spec: JsonObject) -> Timetable:
         CronSim(cron, datetime(2026, 1, 1, tzinfo=UTC))
     except CronSimError as error:
         hint = "five fields: minute hour day-of-month month day-of-week"
-        raise _invalid("cron", f"{cron!r} is no cron expression: {error}", hint) from None
+        raise _invalid("cron", f"{cron!r} is not a cron expression: {error}", hint) from None
     try:
         known = ZoneInfo(zone)
     except (ZoneInfoNotFoundError, ValueError, OSError):  # a folder of zones raises an OSError
-        message = f"{zone!r} is no time zone"
+        message = f"{zone!r} is not a time zone"
         raise _invalid("timezone", message, "use a name such as Europe/Berlin or UTC") from None
     return Timetable(
         cron=cron,
@@ -78,7 +78,7 @@ def _duration(spec: JsonObject, name: str, default: int) -> int:
         return default
     parsed = parse_native_duration_ms(value) if isinstance(value, str | int) and not isinstance(value, bool) else None
     if parsed is None:
-        raise _invalid(name, f"{value!r} is no duration", "write for example 30s, 5m or 1h")
+        raise _invalid(name, f"{value!r} is not a duration", "write for example 30s, 5m or 1h")
     return parsed
 
 

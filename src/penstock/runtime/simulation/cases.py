@@ -1,8 +1,8 @@
 """The test cases of a document: scripts for dry runs, and the comparison of the outcome with what is expected.
 
-Above it: ``penstock test``, ``penstock simulate --case``, the tests of the examples. Below it: `dry_run`. It reads
-cases that the checks of `definitions` accepted. The comparison is strict: values must match exactly, and an unknown
-expectation counts as a difference.
+Above it: ``penstock test``, ``penstock workflow simulate --case``, the tests of the examples. Below it: `dry_run`. It
+reads cases that the checks of `definitions` accepted. The comparison is strict: values must match exactly, and an
+unknown expectation counts as a difference.
 """
 
 from __future__ import annotations

@@ -5,7 +5,7 @@ says which mock is missing. Time passes only where the run sleeps or backs off; 
 the script lets it time out. A run that continues as a new one ends here: the report has the input of the next run,
 which can be simulated separately.
 
-Above it: ``penstock simulate``, the tests of documents. Below it: `MemoryHost`.
+Above it: ``penstock workflow simulate``, the tests of documents. Below it: `MemoryHost`.
 """
 
 from __future__ import annotations
@@ -74,8 +74,8 @@ class Script:
 
     A mock is the output of a node, ``{"error": {"code", "message"}}``, a question to a person as ``{"asks":
     {"question", "answer_schema"}}``, or ``{"sequence": [...]}`` of these, one per attempt, round or visit; the last one
-    repeats. An answer may be a sequence too, one per time that it is asked for. Signals are sent in the order in which
-    they are listed.
+    repeats. An answer may be a sequence too, one per time that the question is asked. Signals are sent in the order in
+    which they are listed.
     """
 
     mocks: Mapping[str, JsonValue] = field(default_factory=dict)

@@ -204,7 +204,7 @@ def _line(message: object, arguments: tuple[object, ...]) -> str:
 
 
 class StepContext:
-    """What a step may know about its call. Values are computed only when they are asked for.
+    """What a step may know about its call. Values are computed on first use.
 
     A function receives it in a parameter that is annotated with this class, or that is named `context`.
     """

@@ -17,7 +17,7 @@ import msgspec
 
 from penstock.base.ids import DEFAULT_TENANT
 
-if TYPE_CHECKING:  # whoever reads settings needs no engine
+if TYPE_CHECKING:  # reading settings needs no engine
     from penstock.runtime.activities.performing import ActivityCall
 
 __all__ = [
@@ -103,7 +103,7 @@ class SampledText(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SamplingRefusal(msgspec.Struct, frozen=True, kw_only=True):
-    """Why the model did not answer. Only the code is told to the server: the message may name other models."""
+    """Why the model did not answer. The server gets only the code, because the message may name other models."""
 
     code: str
     message: str

@@ -28,7 +28,9 @@ from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.schemas.compiled import SchemaProblem, load_schema
-from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceRow, body_etag
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import CallRecord, ResourceRow, body_etag
+from penstock.runtime.tables.resources import list_all_resources, list_resources, put_resources, read_resource
 from penstock.runtime.upstreams.followed_resources import FollowedResources
 from penstock.runtime.upstreams.refusals import REFUSALS, Refusal, refusal_body, refusal_of, refuses, withdrawn_body
 from penstock.runtime.upstreams.tools import (
@@ -124,9 +126,9 @@ def difference(before: UpstreamTool, now: UpstreamTool) -> JsonObject:
 
 @dataclass(slots=True, kw_only=True)
 class UpstreamToolRegistry:
-    """The servers whose tools are imported. Without rules there are none."""
+    """The servers whose tools are imported. Without rules, no server is."""
 
-    platform: PlatformStore
+    platform: Database
     clock: Clock
     act: Act | None = None
     """Makes the registry's own calls. Without a gate, the registry accepts and stores nothing by itself."""
@@ -201,7 +203,7 @@ class UpstreamToolRegistry:
             gone=len(before.keys() - now.keys()),
         )
         body: JsonObject = {"tools": [msgspec.to_builtins(tool) for tool in tools]}
-        await self.platform.put_resources([self._row(_LISTINGS_TENANT, _LISTINGS, server, body, None)], call=call)
+        await put_resources(self.platform, [self._row(_LISTINGS_TENANT, _LISTINGS, server, body, None)], call=call)
         return len(now)
 
     async def refusal(self, tenant: str, server: str, tool: str) -> ToolRefusal | None:
@@ -214,7 +216,7 @@ class UpstreamToolRegistry:
         foreign = tenant_refusal(tenant, server, rules)
         if foreign is not None or rules is None:
             return foreign
-        row = await self.platform.resource(tenant, _PINS, _pin_id(server, tool))
+        row = await read_resource(self.platform, tenant, _PINS, _pin_id(server, tool))
         if rules.admits(tool) and (row is None or row.body.get(_REVOKED) is True):
             if rules.accept == "manual" or not await self._is_pinned(tenant, server, tool):
                 message = f"nobody has accepted {tool} of {server} for this tenant; accept it with upstream.accept"
@@ -233,7 +235,9 @@ class UpstreamToolRegistry:
             return ToolRefusal(QUARANTINED, message)
         if seen in (None, pin.hash):
             return None
-        return ToolRefusal(QUARANTINED, f"{server} describes {tool} otherwise than it was accepted; it is quarantined")
+        return ToolRefusal(
+            QUARANTINED, f"{server} changed its description of {tool} since it was accepted; the tool is quarantined"
+        )
 
     async def _is_pinned(self, tenant: str, server: str, tool: str) -> bool:
         """True if a tool is accepted, by a person or by the settings, which accept a tool when it is first seen."""
@@ -277,7 +281,7 @@ class UpstreamToolRegistry:
         return found
 
     def looked_at(self, server: str) -> int | None:
-        """When a server's listing last changed; None if there was none yet."""
+        """When a server's listing last changed; None before its first listing."""
         listing = self._listings.get(server)
         return None if listing is None else listing.at
 
@@ -327,7 +331,7 @@ class UpstreamToolRegistry:
                 replaced: JsonObject = {} if item.pin is None else {"replaces": item.pin.hash}
                 entries.append((rows[-1].resource_id, {"hash": seen_hash, **replaced}))
         pins = list(map(_pin, rows))
-        # Whoever accepts a tool takes the refusal of it back.
+        # Accepting a tool withdraws its refusal.
         rows += [
             self._row(tenant, REFUSALS, _pin_id(item.server, item.name), withdrawn_body(), by)
             for item in tool_reviews
@@ -336,7 +340,7 @@ class UpstreamToolRegistry:
         record = call(pins)
         if rows:
             record.each(entries)
-            await self.platform.put_resources(rows, call=record)
+            await put_resources(self.platform, rows, call=record)
             _LOGGER.info("%s accepted %s", by, ", ".join(resource_id for resource_id, _ in entries))
             self.forget(tenant)
         return pins
@@ -354,7 +358,7 @@ class UpstreamToolRegistry:
         refused = msgspec.structs.replace(review, status="refused", refusal=refusal_of(row))
         record = call(refused)
         record.about(pin_id, hash=seen_hash, reason=reason)
-        await self.platform.put_resources([row], call=record)
+        await put_resources(self.platform, [row], call=record)
         self.forget(tenant)
         return refused
 
@@ -370,7 +374,7 @@ class UpstreamToolRegistry:
             _REVOKED: True,
         }
         call.about(pin_id, hash=pin.hash)
-        await self.platform.put_resources([self._row(tenant, _PINS, pin_id, body, by)], call=call)
+        await put_resources(self.platform, [self._row(tenant, _PINS, pin_id, body, by)], call=call)
         self.forget(tenant)
 
     def forget(self, tenant: str) -> None:
@@ -400,7 +404,7 @@ class UpstreamToolRegistry:
         if self._listings_read_at is not None and now - self._listings_read_at < limits.EXPOSED_REREAD_MS:
             return
         self._listings_read_at = now
-        for row in await self.platform.all_resources(_LISTINGS):
+        for row in await list_all_resources(self.platform, _LISTINGS):
             known = self._listings.get(row.resource_id)
             if row.resource_id in self.rules and (known is None or known.at < row.updated_at):
                 try:
@@ -447,7 +451,7 @@ class UpstreamToolRegistry:
         rows: list[ResourceRow] = []
         cursor: str | None = None
         while True:
-            page = await self.platform.resources(tenant, kind, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            page = await list_resources(self.platform, tenant, kind, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
             rows.extend(page.rows)
             cursor = page.next_cursor
             if cursor is None:
@@ -465,7 +469,10 @@ class UpstreamToolRegistry:
         """Log a warning for each tool of a tenant that differs from what was accepted."""
         for item in await self.tool_reviews(tenant, server):
             if item.status == "changed":
-                message = "%s describes %s otherwise than %s accepted it; it is quarantined until somebody accepts it"
+                message = (
+                    "%s changed its description of %s since %s accepted it; the tool is quarantined until "
+                    "somebody accepts it"
+                )
                 _LOGGER.warning(message, server, item.name, tenant)
 
 

@@ -88,7 +88,7 @@ def tool_hash(tool: UpstreamTool) -> str:
 class ToolRule(msgspec.Struct, frozen=True, kw_only=True):
     """The operator's rule for a tool. The server's own claims do not affect any of this.
 
-    What is None was not said. For an operation of an API the method of its request counts then, which is a fact.
+    `None` means not set. For an operation of an API, the method of its request then decides.
     """
 
     scopes: tuple[str, ...] = ()

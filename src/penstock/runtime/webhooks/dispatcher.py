@@ -27,9 +27,13 @@ from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.webhook_signatures import standard_headers
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.host import RunReader
-from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
+from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
 from penstock.runtime.ports.runs import RunRow, StoredRunReader
+from penstock.runtime.ports.topics import Mark, Topic
+from penstock.runtime.tables.deliveries import list_due_deliveries, read_next_delivery_at, save_delivery
+from penstock.runtime.tables.resources import list_all_resources
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets, why_not_sent
 from penstock.runtime.webhooks.feed import DeliveryFeed
 
@@ -85,9 +89,9 @@ class ShownEvent:
     headers: Mapping[str, str] = field(default_factory=dict)
     """Headers beside those of every event, or in place of them."""
     is_last: bool = False
-    """Whether the endpoint has nothing more to be told, and goes with this event."""
+    """Whether this is the endpoint's last event, after which it is deleted."""
     is_withheld: bool = False
-    """Whether nothing is sent: what happened is not for this receiver, or is over by now."""
+    """Whether to send nothing: the event is not for this receiver, or is out of date."""
 
 
 class Sender(Protocol):
@@ -132,7 +136,7 @@ class _Health:
 class DeliveryDispatcher:
     """Queues and sends events from `start` until `stop`. `report` receives errors that no caller would see."""
 
-    platform: PlatformStore
+    platform: Database
     store: StoredRunReader
     host: RunReader
     clock: Clock
@@ -145,7 +149,7 @@ class DeliveryDispatcher:
     caller_of: Callable[[RunRow], str | None] | None = None
     """Returns the run whose call a run holds for approval; None for any other run."""
     remove: Callable[[ResourceRow], Awaitable[None]] | None = None
-    """Deletes an endpoint that has nothing more to be told."""
+    """Deletes an endpoint after its last event."""
     options: DeliveryOptions = field(default_factory=DeliveryOptions)
     report: Callable[[str, BaseException], None] = lambda where, error: None
     _feed: DeliveryFeed = field(init=False)
@@ -184,10 +188,10 @@ class DeliveryDispatcher:
     # --- queueing --------------------------------------------------------------------------------
 
     async def _follow(self) -> None:
-        mark: int | None = None
+        mark: Mark | None = None
         while True:
             try:
-                newest = self.store.change_mark()
+                newest = self.store.changed(Topic.ANYTHING)
                 if newest != mark:
                     await self._queue_everything()
                     mark = newest
@@ -226,18 +230,20 @@ class DeliveryDispatcher:
         if len(self._sending) >= self.options.at_once_max:
             return _QUEUE_LOOK_SECONDS
         now = self.clock.now_ms()
-        due = await self.platform.due_deliveries(now=now, limit=limits.DELIVERIES_PER_LOOK)
+        due = await list_due_deliveries(self.platform, now=now, limit=limits.DELIVERIES_PER_LOOK)
         if due:
             await self._choose(due, now)
-        upcoming = await self.platform.next_delivery_at()
+        upcoming = await read_next_delivery_at(self.platform)
         if upcoming is None or len(self._sending) >= self.options.at_once_max:
             return _QUEUE_LOOK_SECONDS
         # Due deliveries that remain wait for their receiver, which wakes this loop when it is free.
         return min(_QUEUE_LOOK_SECONDS, max(upcoming - self.clock.now_ms(), 50) / 1000)
 
     async def _choose(self, due: Sequence[DeliveryRow], now: int) -> None:
-        """Start as many deliveries as allowed, and postpone those whose receiver is not ready."""
-        endpoints = {(row.tenant, row.resource_id): row for row in await self.platform.all_resources(ENDPOINT_KIND)}
+        """Start as many deliveries as allowed, and postpone deliveries whose receiver is not ready."""
+        endpoints = {
+            (row.tenant, row.resource_id): row for row in await list_all_resources(self.platform, ENDPOINT_KIND)
+        }
         is_full_look = len(due) >= limits.DELIVERIES_PER_LOOK
         put_off: list[DeliveryRow] = []
         chosen: list[tuple[DeliveryRow, ResourceRow]] = []
@@ -262,7 +268,7 @@ class DeliveryDispatcher:
             for delivery, _ in chosen
         ]
         try:
-            await asyncio.gather(*(self.platform.save_delivery(row) for row in (*put_off, *leased)))
+            await asyncio.gather(*(save_delivery(self.platform, row) for row in (*put_off, *leased)))
         except BaseException:
             for delivery, _ in chosen:
                 self._health[delivery.tenant, delivery.endpoint_id].sending -= 1
@@ -292,9 +298,9 @@ class DeliveryDispatcher:
             self._queue_wake.set()
 
     async def _drop(self, delivery: DeliveryRow) -> None:
-        now, message = self.clock.now_ms(), "whoever made the webhook may not see the execution"
-        await self.platform.save_delivery(
-            replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
+        now, message = self.clock.now_ms(), "the creator of the webhook may not see the run"
+        await save_delivery(
+            self.platform, replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
         )
 
     async def _sent(
@@ -321,7 +327,7 @@ class DeliveryDispatcher:
         after = replace(delivery, updated_at=now, last_status=status, last_error=message)
         if status is not None and 200 <= status < 300:  # noqa: PLR2004  # the statuses of success
             health.failures, health.rests_until = 0, 0
-            await self.platform.save_delivery(replace(after, state="delivered", next_at=None, last_error=None))
+            await save_delivery(self.platform, replace(after, state="delivered", next_at=None, last_error=None))
             return True
         self._failed(health, now)
         state: Literal["pending", "dead"] = "pending"
@@ -331,7 +337,7 @@ class DeliveryDispatcher:
         elif delivery.attempts >= self.options.attempts_max:
             state = "dead"
         next_at = now + self._delay_ms(delivery, outcome) if state == "pending" else None
-        await self.platform.save_delivery(replace(after, state=state, next_at=next_at))
+        await save_delivery(self.platform, replace(after, state=state, next_at=next_at))
         return state == "dead"
 
     def _failed(self, health: _Health, now: int) -> None:

@@ -31,19 +31,19 @@ __all__ = [
 ]
 
 ENDPOINT_KIND = "webhook"
-# What the ids begin with: of those that a tenant made for its events, and of those that are told of one run.
+# The prefixes of ids: of endpoints that a tenant made for its events, and of subscriptions to one run.
 ENDPOINT_PREFIX = "wh_"
 NOTIFICATION_PREFIX = "push_"
 
 
 class Notification(msgspec.Struct, frozen=True, kw_only=True):
-    """That an endpoint is told how one run stands, instead of events of many."""
+    """A subscription of an endpoint to the status of one run, instead of events of many."""
 
     run_id: str
     notification_id: str
-    """What whoever asked for it calls it."""
+    """The name that its creator gave it."""
     format: str
-    """How it is told: the name of a protocol and its version."""
+    """The format of its messages: the name of a protocol and its version."""
     sealed: str | None = None
     """What the receiver knows the sender by, as only this server can read it."""
 
@@ -66,7 +66,7 @@ class Endpoint(msgspec.Struct, frozen=True, kw_only=True):
     maker: dict[str, Any] | None = None
     """Who decided what is sent: the principal by id, and what its first record would say of it. None in older rows."""
     notification: Notification | None = None
-    """For an endpoint that is told of one run only."""
+    """For an endpoint that subscribes to one run only."""
 
     def wants(self, event_type: str, workflow_name: str, run_id: str) -> bool:
         """True if an event goes to this endpoint."""
@@ -92,7 +92,7 @@ def endpoint_of(row: ResourceRow) -> Endpoint:
 def why_not_sent(row: ResourceRow, rules: AuthorshipRules) -> str | None:
     """Why nothing is sent to an endpoint: it is disabled, or only proposed; None if events are sent.
 
-    What tells one run to whoever asked for that says nothing that they may not read, and needs no acceptance.
+    A subscription to one run sends nothing that its creator may not read, so it needs no acceptance.
     """
     endpoint = endpoint_of(row)
     if not endpoint.enabled:

@@ -50,7 +50,7 @@ EVENT_TYPES: tuple[EventType, ...] = get_args(EventType)
 ENDINGS: tuple[EventType, ...] = ("run.completed", "run.failed", "run.cancelled")
 TEST_EVENT = "webhook.test"
 HELD_EVENT = "penstock.execution.held"
-"""The type of what is queued for somebody who is told of one run, when a call that the run made waits for approval."""
+"""The type of what is queued for a subscriber of one run when a call that the run made waits for approval."""
 
 _TYPES: dict[Change, tuple[EventType, str]] = {
     Change.RUN_STARTED: ("run.started", "running"),
@@ -198,7 +198,10 @@ def probe_event(tenant: str, endpoint_id: str, delivery_id: str, *, source: str,
 
 
 def held_event(tenant: str, run_id: str, delivery_id: str, *, source: str, at: int) -> JsonObject:
-    """That a call of a run waits for approval; nothing of the call itself, because who may see it is decided later."""
+    """The event for a call of a run that waits for approval.
+
+    It contains nothing of the call: what the receiver may see is decided later.
+    """
     public = id_for_callers(tenant, run_id)
     return {
         "specversion": "1.0",

@@ -1,7 +1,7 @@
 """Queues deliveries: one for each event of each run and each endpoint that subscribes to it.
 
-A run does not move when a call that it made is held for approval: the run of that call does. Whoever is told of one run
-is told then, too.
+A run does not move when a call that it made is held for approval: the run of that call does. Subscribers of the first
+run are notified then, too.
 
 The store lists what any process stored, in order. A mark records how far this was read. The mark moves after the
 deliveries are queued, and the id of a delivery is derived from its event: after a crash in between, the same rows are
@@ -21,8 +21,11 @@ from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
-from penstock.runtime.ports.platform import DeliveryRow, PlatformStore, ResourceRow
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
 from penstock.runtime.ports.runs import RunChange, RunRow, StoredRunReader
+from penstock.runtime.tables.deliveries import add_deliveries
+from penstock.runtime.tables.resources import list_all_resources, read_mark, set_mark
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
 from penstock.runtime.webhooks.events import RunEvent, cloud_event, held_event, run_events
 
@@ -49,7 +52,7 @@ class _Mark(msgspec.Struct, frozen=True):
 class DeliveryFeed:
     """Queues deliveries. `source` is the prefix of every event's `source`: the address of the API, if it is known."""
 
-    platform: PlatformStore
+    platform: Database
     store: StoredRunReader
     clock: Clock
     source: str = ""
@@ -63,7 +66,7 @@ class DeliveryFeed:
         """Read one page of changes. Returns the number of queued deliveries, and whether there are more changes."""
         receivers, since = await self._receivers()
         if not self._opened:
-            self._mark = self._written = _mark_of(await self.platform.mark(_MARK))
+            self._mark = self._written = _mark_of(await read_mark(self.platform, _MARK))
             self._opened = True
         now = self.clock.now_ms()
         if not receivers:
@@ -86,21 +89,21 @@ class DeliveryFeed:
         if mark is None or mark == written:
             return
         if at_once or written is None or mark.at - written.at >= _MARK_EVERY_MS:
-            await self.platform.set_mark(_MARK, msgspec.to_builtins(mark))
+            await set_mark(self.platform, _MARK, msgspec.to_builtins(mark))
             self._written = mark
 
     async def _clear_mark(self) -> None:
         """Clear the mark: without endpoints there is nothing to read, and a new endpoint gets only later events."""
         self._mark = None
         if self._written is not None:
-            await self.platform.set_mark(_MARK, None)
+            await set_mark(self.platform, _MARK, None)
             self._written = None
 
     async def _receivers(self) -> tuple[_Receivers, int]:
         """The enabled endpoints by tenant, and the creation time of the oldest."""
         found: dict[str, list[tuple[ResourceRow, Endpoint]]] = {}
         since = self.clock.now_ms()
-        for row in await self.platform.all_resources(ENDPOINT_KIND):
+        for row in await list_all_resources(self.platform, ENDPOINT_KIND):
             endpoint = endpoint_of(row)
             if endpoint.enabled:
                 found.setdefault(row.tenant, []).append((row, endpoint))
@@ -125,7 +128,7 @@ class DeliveryFeed:
                 change, _within(records[change.row.run_id], change), receivers[change.row.tenant], now
             )
         ]
-        return await self.platform.add_deliveries(rows) if rows else 0
+        return await add_deliveries(self.platform, rows) if rows else 0
 
     async def _records(self, changes: Sequence[RunChange]) -> dict[str, tuple[Record, ...]]:
         """The records of some decisions, with one read for each run."""
@@ -184,7 +187,7 @@ class DeliveryFeed:
         )
 
     def _is_told_of_caller(self, endpoint: Endpoint, row: RunRow) -> bool:
-        """Whether an endpoint is told of the run whose call this run holds."""
+        """Whether an endpoint subscribes to the run whose call this run holds."""
         told = endpoint.notification
         return told is not None and endpoint.enabled and self.caller_of(row) == told.run_id
 

@@ -36,7 +36,7 @@ def test_an_executor_that_cannot_be_made_is_made_again_and_the_run_goes_on(caplo
 
     outcome = asyncio.run(LazyExecutor(make=make).perform(call_of("tool_call", {})))
     assert (outcome, len(tries)) == (ActivityDone("done"), 3)
-    assert "the executor of tool_call cannot be made" in caplog.text
+    assert "the executor of tool_call cannot be created" in caplog.text
 
 
 def test_what_the_settings_get_wrong_is_told_at_once() -> None:
@@ -65,10 +65,10 @@ def test_an_executor_that_cannot_be_made_is_named_in_health_and_told_to_its_run_
     status = ExecutorStatus(tell=lambda call, level, message: told.append(message))
     asyncio.run(LazyExecutor(make=make, status=status).perform(call_of("tool_call", {})))
     assert tries[0] == status.health() == "ok"
-    assert all(state == f"tool_call cannot be made: ImportError: {BROKEN}" for state in tries[1:])
+    assert all(state == f"tool_call cannot be created: ImportError: {BROKEN}" for state in tries[1:])
     assert len(told) == 1
     assert len(caplog.records) == 1, "once a minute, not once a try"
-    assert "tool_call cannot be made" in told[0]
+    assert "tool_call cannot be created" in told[0]
 
 
 def test_a_library_that_is_not_there_ends_the_attempt_with_a_clear_error() -> None:

@@ -57,7 +57,7 @@ def test_what_cannot_be_read_says_why_and_shows_nothing(tmp_path: Path) -> None:
         (EnvironmentReference("KEY"), "env KEY: the variable is not set"),
         (missing, "the file cannot be read: No such file or directory"),
         (written(tmp_path / "binary", b"hunter2\xff"), "it is not text in UTF-8"),
-        (written(tmp_path / "empty", b"\n"), "there is nothing"),
+        (written(tmp_path / "empty", b"\n"), "it is empty"),
         (large, f"there are more than {limits.SECRET_BYTES_MAX} bytes"),
         (CommandReference(("no-such-program",)), "command no-such-program: it cannot be started"),
         (program("print('hunter2'); raise SystemExit(3)"), "it ended with 3"),

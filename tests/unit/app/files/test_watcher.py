@@ -371,7 +371,7 @@ def test_a_file_system_that_hangs_is_said(tmp_path: Path, monkeypatch: pytest.Mo
             return []
 
         monkeypatch.setattr(reader, "list_paths", hang)
-        await until(lambda: "could not be looked at" in (watcher.problem("things") or ""))
+        await until(lambda: "could not be checked" in (watcher.problem("things") or ""))
         answers.set()
 
     watching_with(tmp_path, body)

@@ -31,6 +31,7 @@ from penstock.base.clock import ManualClock
 from penstock.operations.gate.context import ServerParts
 from penstock.operations.system.health import is_ready, public_checks
 from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.tables.audit.records import list_audit
 from tests.unit.operations.conftest import Caller
 from tests.waiting import until
 
@@ -60,7 +61,7 @@ class Server:
 
     async def records(self, operation: str) -> list[tuple[str, str | None, str | None, str]]:
         query = AuditQuery(tenant="default", operation=operation, oldest_first=True, limit=100)
-        found = (await self.owner.gate.services.platform.audit(query)).records
+        found = (await list_audit(self.owner.gate.services.platform, query)).records
         return [(each.entry.outcome, each.entry.code, each.entry.subject, each.entry.principal) for each in found]
 
 
@@ -167,7 +168,7 @@ async def test_a_failed_backup_keeps_the_old_ones_and_is_a_finding_until_one_suc
         assert server.names == kept
         failing = server.keeper.status.health()
         assert failing.startswith("failing since 2026-01-01T16:00:00.000Z: STORE_FULL")
-        assert failing.endswith("the last backup is of 2026-01-01T15:00:00.000Z")
+        assert failing.endswith("the last backup was made at 2026-01-01T15:00:00.000Z")
         checks = {"store": "ok", "backups": failing}
         assert is_ready(checks)
         assert public_checks(checks)["backups"] == "failing"

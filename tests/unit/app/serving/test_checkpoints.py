@@ -18,6 +18,7 @@ from penstock.operations.gate.context import ServerParts
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.tables.audit.records import list_audit
 from tests.waiting import SECONDS_MAX, until
 
 NOON = 1_767_268_800_000
@@ -111,11 +112,11 @@ def test_a_broken_trail_is_not_signed_and_not_filled_with_refusals(tmp_path: Pat
         (tmp_path / "penstock.db.audit-key").chmod(0o600)
         for _ in range(3):
             await keeper.look()
-        page = await gate.services.platform.audit(AuditQuery(tenant="default", operation="audit.checkpoint"))
+        page = await list_audit(gate.services.platform, AuditQuery(tenant="default", operation="audit.checkpoint"))
         assert [record.entry.code for record in page.records] == ["AUDIT_KEY_UNAVAILABLE"]
         clock.advance(HOUR)
         await keeper.look()
-        page = await gate.services.platform.audit(AuditQuery(tenant="default", operation="audit.checkpoint"))
+        page = await list_audit(gate.services.platform, AuditQuery(tenant="default", operation="audit.checkpoint"))
         assert len(page.records) == 2
 
     with_gate(tmp_path / "penstock.db", test)

@@ -64,7 +64,7 @@ def test_the_newest_checkpoint_of_each_trail_is_stamped_once(tmp_path: Path, tsa
     ("status", "answer", "reason"),
     [
         (500, None, "it answered 500"),
-        (200, b"<html>", "no stamp"),
+        (200, b"<html>", "not a stamp"),
         (200, b"x" * 70_000, "more than 65536 bytes"),
     ],
 )

@@ -68,7 +68,7 @@ def test_what_is_imported_is_shown_again(tmp_path: Path) -> None:
 
 def test_both_spellings_at_once_are_refused(tmp_path: Path) -> None:
     [found] = mistakes("mcpServers: {}\nmcp_servers: {}\n", tmp_path)
-    assert found.message == "`mcpServers` and `mcp_servers` are one setting"
+    assert found.message == "`mcpServers` and `mcp_servers` are the same setting"
 
 
 def test_a_credential_in_plain_text_is_refused_in_either_spelling(tmp_path: Path) -> None:

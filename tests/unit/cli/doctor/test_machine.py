@@ -1,8 +1,9 @@
-"""`penstock doctor` asks the server that answers at the port how it is."""
+"""`penstock server doctor` asks the server that answers at the port how it is."""
 
 from __future__ import annotations
 
 import json
+import sys
 import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -11,7 +12,7 @@ from typing import Any
 
 import pytest
 
-from penstock.cli.doctor.machine import port_checks
+from penstock.cli.doctor.machine import loop_checks, port_checks
 
 
 @contextmanager
@@ -58,3 +59,20 @@ def test_what_the_server_says_of_itself_is_a_check(
     assert (port_check.name, port_check.status) == ("port", "ok")
     assert (server_check.name, server_check.status, server_check.message) == ("server", found, message)
     assert (server_check.hint is None) == (found == "ok")
+
+
+def test_the_event_loop_is_named() -> None:
+    [check] = loop_checks()
+    assert (check.status, check.message, check.hint) == ("ok", "uvloop", None)
+
+
+@pytest.mark.parametrize(("platform", "hint"), [("linux", "uvloop"), ("win32", None)])
+def test_without_uvloop_it_says_what_uvloop_would_give_where_it_runs(
+    platform: str, hint: str | None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    monkeypatch.setattr(sys, "platform", platform)
+    [check] = loop_checks()
+    assert check.status == "skip"
+    assert check.message.startswith("asyncio; ")
+    assert check.hint is None if hint is None else hint in (check.hint or "")

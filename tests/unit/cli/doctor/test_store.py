@@ -1,4 +1,4 @@
-"""`penstock doctor` says whether backups are scheduled, and whether they are made."""
+"""`penstock server doctor` says whether backups are scheduled, and whether they are made."""
 
 from __future__ import annotations
 

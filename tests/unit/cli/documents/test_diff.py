@@ -1,13 +1,13 @@
-"""`penstock diff` tells what changed, gives two verdicts, and answers with exit codes."""
+"""`penstock workflow diff` tells what changed, gives two verdicts, and answers with exit codes."""
 
 import json
 from pathlib import Path
 
 import pytest
-import typer
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from penstock.cli.documents.diff import diff_command
+from penstock.cli.lazy_commands import build_command
 
 OLD = """
 penstock: v1
@@ -23,8 +23,7 @@ BREAKING = COMPATIBLE.replace("input: {type: object", "input: {type: object, req
 UNSAFE = OLD.replace("  - {id: done", "  - {id: more, type: step, handler: x}\n  - {id: done")
 BROKEN = OLD.replace("handler", "handle")
 
-app = typer.Typer(add_completion=False)
-app.command()(diff_command)
+app = build_command("diff", diff_command)
 
 
 @pytest.fixture
@@ -71,7 +70,7 @@ def test_a_breaking_change_fails_and_says_why(folder: Path) -> None:
     result = diff(folder, "old", "breaking")
     assert result.exit_code == 1
     assert "  ~ `amount` of the input is now required.  breaking  perhaps unsafe in flight" in result.stdout
-    assert "      callers that sent what was accepted before may be refused" in result.stdout
+    assert "      callers may be refused with input that was valid before" in result.stdout
     assert "Callers:        breaking (1 change)" in result.stdout
 
 

@@ -1,4 +1,4 @@
-"""`penstock validate` and `penstock schema` as a person and a script use them."""
+"""`penstock validate` and `penstock workflow json-schema` as a person and a script use them."""
 
 import json
 import subprocess
@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock import __version__
 from penstock.base.limits import DOCUMENT_BYTES_MAX
@@ -156,7 +156,7 @@ def test_the_version_is_printed() -> None:
 
 @pytest.mark.parametrize("document_format", ["native", "published", "all"])
 def test_the_schema_of_each_format_is_printed(document_format: str) -> None:
-    result = runner.invoke(app, ["schema", "--format", document_format])
+    result = runner.invoke(app, ["workflow", "json-schema", "--format", document_format])
     assert result.exit_code == 0
     assert json.loads(result.stdout)["$schema"] == "https://json-schema.org/draft/2020-12/schema"
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from pathlib import Path
 
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 
@@ -13,7 +13,7 @@ EXAMPLE = Path(__file__).parents[4] / "examples" / "graphs" / "crm"
 
 
 def test_the_cases_of_the_example_hold() -> None:
-    found = CliRunner().invoke(app, ["query", "test", str(EXAMPLE / "tasks.tests.yaml"), "--json"], obj=0.0)
+    found = CliRunner().invoke(app, ["graph", "query", "test", str(EXAMPLE / "tasks.tests.yaml"), "--json"], obj=0.0)
     assert found.exit_code == 0, found.stdout
     assert len(json.loads(found.stdout)["cases"]) == 4
 
@@ -25,6 +25,6 @@ def test_a_case_that_does_not_hold_says_what_came_instead(tmp_path: Path) -> Non
         "  - {name: nobody, query: tasks_of, params: {owner: ada}, rows: [{task: x}]}\n",
         encoding="utf-8",
     )
-    found = CliRunner().invoke(app, ["query", "test", str(file), "--json"], obj=0.0)
+    found = CliRunner().invoke(app, ["graph", "query", "test", str(file), "--json"], obj=0.0)
     [case] = json.loads(found.stdout)["cases"]
     assert (found.exit_code, "but got []" in case["problem"]) == (1, True)

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from click.testing import CliRunner
 from pyarrow import parquet
-from typer.testing import CliRunner
 
 from penstock.base import limits
 from penstock.cli.main import app
@@ -57,10 +57,10 @@ class Shell:
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
-        self.run("graphs", "create", "--id", "shop", "--schema", SCHEMA, "--json")
+        self.run("graph", "create", "--id", "shop", "--schema", SCHEMA, "--json")
         lines = "".join(json.dumps(each) + "\n" for each in RECORDS)
         (folder / "data.jsonl").write_text(lines, encoding="utf-8")
-        self.run("graphs", "load", "shop", "data.jsonl")
+        self.run("graph", "load", "shop", "data.jsonl")
 
     def run(self, *arguments: str, exit_code: int = 0) -> str:
         found = CliRunner().invoke(app, list(arguments), obj=0.0)
@@ -77,7 +77,7 @@ def shell(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Shell:
 def test_parquet_has_the_types_and_values_of_the_graph(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.cli.graphs.exporting._RECORDS_OF_A_PAGE", 2)
     monkeypatch.setattr(limits, "GRAPH_EXPORT_ROWS_TOGETHER", 1)
-    told = json.loads(shell.run("graphs", "export", "shop", "--format", "parquet", "--out", "data/shop", "--json"))
+    told = json.loads(shell.run("graph", "export", "shop", "--format", "parquet", "--out", "data/shop", "--json"))
     folder = shell.folder / "data" / "shop"
     assert told["files"] == {"Item": 2, "Note": 0, "Likes": 1}
     assert sorted(path.name for path in folder.iterdir()) == ["Item.parquet", "Likes.parquet", "Note.parquet"]
@@ -123,37 +123,37 @@ def test_parquet_has_the_types_and_values_of_the_graph(shell: Shell, monkeypatch
 
 def test_records_are_printed_or_written_and_can_be_loaded_again(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.cli.graphs.exporting._RECORDS_OF_A_PAGE", 2)
-    printed = shell.run("graphs", "export", "shop")
+    printed = shell.run("graph", "export", "shop")
     assert [json.loads(line)["data"].get("slug") for line in printed.splitlines()] == ["b", "ä-1", None]
-    shell.run("graphs", "export", "shop", "--out", "copy.jsonl")
+    shell.run("graph", "export", "shop", "--out", "copy.jsonl")
     assert (shell.folder / "copy.jsonl").read_text(encoding="utf-8") == printed
-    shell.run("graphs", "create", "--id", "copy", "--schema", SCHEMA, "--json")
-    shell.run("graphs", "load", "copy", "copy.jsonl")
-    assert shell.run("graphs", "export", "copy") == printed
-    page = json.loads(shell.run("graphs", "export", "shop", "--limit", "1", "--json"))
+    shell.run("graph", "create", "--id", "copy", "--schema", SCHEMA, "--json")
+    shell.run("graph", "load", "copy", "copy.jsonl")
+    assert shell.run("graph", "export", "copy") == printed
+    page = json.loads(shell.run("graph", "export", "shop", "--limit", "1", "--json"))
     assert (page["records"], page["data"]) == (1, printed.splitlines(keepends=True)[0])
     going_on = ("--snapshot", page["graph_commit_id"], "--cursor", page["next_cursor"])
-    page = json.loads(shell.run("graphs", "export", "shop", *going_on, "--limit", "1", "--json"))
+    page = json.loads(shell.run("graph", "export", "shop", *going_on, "--limit", "1", "--json"))
     assert (page["records"], page["data"]) == (1, printed.splitlines(keepends=True)[1])
     assert page["next_cursor"] is not None
 
 
 def test_what_cannot_be_exported_is_refused_and_leaves_no_files(shell: Shell, monkeypatch: pytest.MonkeyPatch) -> None:
-    assert "needs --out FOLDER" in shell.run("graphs", "export", "shop", "--format", "parquet", exit_code=2)
+    assert "needs --out FOLDER" in shell.run("graph", "export", "shop", "--format", "parquet", exit_code=2)
     (shell.folder / "full").mkdir()
     (shell.folder / "full" / "other.txt").touch()
-    told = shell.run("graphs", "export", "shop", "--format", "parquet", "--out", "full", "--json", exit_code=5)
+    told = shell.run("graph", "export", "shop", "--format", "parquet", "--out", "full", "--json", exit_code=5)
     assert json.loads(told)["error"]["code"] == "FOLDER_NOT_EMPTY"
-    first = json.loads(shell.run("graphs", "export", "shop", "--json"))["graph_commit_id"]
+    first = json.loads(shell.run("graph", "export", "shop", "--json"))["graph_commit_id"]
     renamed = SCHEMA.replace("mood: enum", "feeling: enum").replace("glad)?", 'glad)? @rename_from("mood")')
-    shell.run("graphs", "schema-apply", "shop", "--schema", renamed, "--json")
+    shell.run("graph", "schema", "apply", "shop", "--schema", renamed, "--json")
     told = shell.run(
-        *("graphs", "export", "shop", "--snapshot", first, "--format", "parquet", "--out", "old", "--json"), exit_code=5
+        *("graph", "export", "shop", "--snapshot", first, "--format", "parquet", "--out", "old", "--json"), exit_code=5
     )
     assert json.loads(told)["error"]["code"] == "EXPORT_SCHEMA_CHANGED"
     assert list((shell.folder / "old").iterdir()) == []
     monkeypatch.setattr("penstock.cli.graphs.parquet.find_spec", lambda name: None)
-    told = shell.run("graphs", "export", "shop", "--format", "parquet", "--out", "new", "--json", exit_code=8)
+    told = shell.run("graph", "export", "shop", "--format", "parquet", "--out", "new", "--json", exit_code=8)
     assert json.loads(told)["error"]["code"] == "EXTRA_NOT_INSTALLED"
     assert "pyarrow" in told
     assert not (shell.folder / "new").exists()

@@ -1,4 +1,4 @@
-"""`penstock import openapi`: what it shows, and what it writes."""
+"""`penstock tool import openapi`: what it shows, and what it writes."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from penstock.app.settings.sources import load_settings
 from penstock.cli.main import app
@@ -35,7 +35,7 @@ def _project(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def penstock(*arguments: str) -> Result:
-    return CliRunner().invoke(app, ["import", "openapi", *arguments])
+    return CliRunner().invoke(app, ["tool", "import", "openapi", *arguments])
 
 
 def answered(*arguments: str) -> tuple[int, Any]:
@@ -98,9 +98,9 @@ def test_settings_that_have_apis_are_left_alone_and_the_entry_is_printed() -> No
     [
         (("shop.yaml",), "--operations"),
         (("shop.yaml", "--operations", "nothing*"), "no operation is called like"),
-        (("shop.yaml", "--operations", "*", "--name", "a b"), "is no name"),
+        (("shop.yaml", "--operations", "*", "--name", "a b"), "is not a valid name"),
         (("missing.yaml", "--preview"), "cannot be read"),
-        (("http://127.0.0.1:1/openapi.json", "--preview"), "cannot be had"),
+        (("http://127.0.0.1:1/openapi.json", "--preview"), "cannot get the document"),
     ],
 )
 def test_what_cannot_be_imported_is_refused_with_what_to_do(arguments: tuple[str, ...], said: str) -> None:

@@ -1,14 +1,16 @@
 """Options of commands become the arguments of operations."""
 
 import inspect
+import re
 from pathlib import Path
 from typing import Any
 
 import pytest
 
 from penstock.cli.operations.commands import operation_command
-from penstock.cli.operations.options import RESERVED, option_of, parameter_signature, read_arguments, words_of
+from penstock.cli.operations.options import RESERVED, option_of, parameter_signature, read_arguments
 from penstock.cli.terminal.values import UsageError
+from penstock.cli.wording import words_of
 from penstock.client.operations import find_operation, operation_table
 
 
@@ -81,13 +83,15 @@ def test_commands_about_runs_call_them_so(action: str) -> None:
     command = operation_command(f"execution.{action}")
     infos = [info for item in inspect.signature(command).parameters.values() for info in item.annotation.__metadata__]
     shown = [str(command.__doc__), *(f"{info.metavar} {info.help}" for info in infos)]
-    assert not [text for text in shown if "execution" in text.replace("execution.signal", "").lower()]
+    assert not [text for text in shown if re.search(r"execution(?!\.\w)", text, re.IGNORECASE)]
     assert any(text.startswith("RUN ") for text in shown)
 
 
-def test_other_commands_keep_the_words_of_their_operations() -> None:
-    operation = find_operation("workflow.execute")
-    assert words_of(operation, "An execution of it.") == "An execution of it."
-    assert words_of(find_operation("execution.wait"), "An execution, as `execution.list` has executions.") == (
-        "A run, as `execution.list` has runs."
-    )
+def test_every_command_says_run_where_the_wire_says_execution() -> None:
+    assert words_of("An execution, as `execution.list` has executions.") == "A run, as `execution.list` has runs."
+    assert words_of("List the executions of a workflow.") == "List the runs of a workflow."
+
+
+def test_names_on_wires_are_kept() -> None:
+    for name in ("execution:read", "execution.status", "`execution`", "execution_id", "/executions/x"):
+        assert words_of(f"It has {name}.") == f"It has {name}."

@@ -1,4 +1,4 @@
-"""`penstock upstream sign-in` on a file: a real authorization server, and a person who follows the address."""
+"""`penstock tool upstream sign-in` on a file: a real authorization server, and a person who follows the address."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from urllib.parse import urlsplit
 
 import httpx2
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 from tests.fixtures.oauth_server import OAuthWorld, serving_oauth
@@ -61,23 +61,25 @@ def come_back(address: str) -> None:
 
 def test_a_person_signs_in_and_out(project: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("webbrowser.open", come_back)
-    shown = CliRunner().invoke(app, ["upstream", "sign-in", "shop", "--json"])
+    shown = CliRunner().invoke(app, ["tool", "upstream", "sign-in", "shop", "--json"])
     assert shown.exit_code == 0, shown.output
     assert "sign in at  http://127.0.0.1:" in shown.stderr
     assert json.loads(shown.stdout)["status"] == "signed_in"
-    listed = CliRunner().invoke(app, ["upstream", "list", "--json"])
+    listed = CliRunner().invoke(app, ["tool", "upstream", "list", "--json"])
     assert json.loads(listed.stdout)["items"][0]["sign_in"]["status"] == "signed_in"
     assert "planted" not in shown.output + listed.output
-    assert CliRunner().invoke(app, ["upstream", "sign-out", "shop"]).exit_code == 0
+    assert CliRunner().invoke(app, ["tool", "upstream", "sign-out", "shop"]).exit_code == 0
 
 
 def test_nobody_is_waited_for_forever(project: Path) -> None:
-    shown = CliRunner().invoke(app, ["upstream", "sign-in", "shop", "--no-browser", "--timeout", "0.1", "--json"])
+    shown = CliRunner().invoke(
+        app, ["tool", "upstream", "sign-in", "shop", "--no-browser", "--timeout", "0.1", "--json"]
+    )
     assert shown.exit_code != 0
     assert "TIMEOUT" in shown.output
 
 
 def test_a_server_that_is_not_configured_is_not_found(project: Path) -> None:
-    shown = CliRunner().invoke(app, ["upstream", "sign-in", "other", "--no-browser", "--json"])
+    shown = CliRunner().invoke(app, ["tool", "upstream", "sign-in", "other", "--no-browser", "--json"])
     assert shown.exit_code != 0
     assert "UPSTREAM_NOT_FOUND" in shown.output

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner, Result
+from click.testing import CliRunner, Result
 
 from penstock.cli.main import app
 
@@ -58,7 +58,7 @@ def test_a_case_that_does_not_hold_says_why() -> None:
         ("cases: [{name: x}]", "action"),
         ("cases: [{name: x, action: no.such}]", "there is no action no.such"),
         ("cases: [{name: x, action: workflow.list, acton: 1}]", "acton"),
-        ("cases: [{name: x, action: workflow.list, from: {at: soon}}]", "is not an instant"),
+        ("cases: [{name: x, action: workflow.list, from: {at: soon}}]", "is not a time"),
         ("cases: [{name: x, action: workflow.list, history: {n: 1}}]", "no policy counts n"),
         ("other: 1", "has no `cases`"),
         ("cases: []\nmore: 1", "nothing is known about `more`"),

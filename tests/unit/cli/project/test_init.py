@@ -10,7 +10,7 @@ from hatchling.builders.wheel import WheelBuilder
 from penstock.app.penstock import Penstock
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.sources import load_settings
-from penstock.cli.project.init import project_files
+from penstock.cli.project.templates import TEMPLATES, project_files
 from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
@@ -18,20 +18,21 @@ ROOT = Path(__file__).parents[4]
 
 def test_a_wheel_has_every_file_of_a_new_project() -> None:
     packed = {file.distribution_path for file in WheelBuilder(str(ROOT)).recurse_included_files()}
-    folder = "penstock/cli/project/template/"
+    folder = "penstock/cli/project/templates/"
     templates = {path.removeprefix(folder) for path in packed if path.startswith(folder)}
-    assert len(templates) == len(project_files())
-    assert {"penstock.yaml", "steps.py.template", "gitignore.template"} <= templates
+    in_common = 1
+    assert len(templates) == in_common + sum(len(project_files(name)) - in_common for name in TEMPLATES)
+    assert {"approval/penstock.yaml", "agent/steps.py.template", "common/gitignore.template"} <= templates
 
 
 def test_a_new_project_names_no_place_of_this_machine() -> None:
-    assert all(str(Path.home()) not in text for text in project_files().values())
+    assert all(str(Path.home()) not in text for name in TEMPLATES for text in project_files(name).values())
 
 
 def test_every_commented_example_of_the_settings_works_when_it_is_uncommented(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in project_files().items():
+    for name, text in project_files("approval").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)
@@ -55,7 +56,7 @@ def test_every_commented_example_of_the_settings_works_when_it_is_uncommented(
     asyncio.run(start())
 
 
-COMMENTED = re.findall(r"(?m)^# \w+:\n(?:#   .*\n?)+", project_files()["penstock.yaml"])
+COMMENTED = re.findall(r"(?m)^# \w+:\n(?:#   .*\n?)+", project_files("approval")["penstock.yaml"])
 
 
 def test_every_commented_section_is_found() -> None:
@@ -67,7 +68,7 @@ def test_every_commented_section_is_found() -> None:
 def test_each_commented_example_works_when_it_alone_is_uncommented(
     block: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for name, text in project_files().items():
+    for name, text in project_files("approval").items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")
     monkeypatch.chdir(tmp_path)

@@ -6,7 +6,7 @@ from pathlib import Path
 import jsonschema_rs
 import pytest
 import yaml
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.app.settings.declarations import every_setting
 from penstock.app.settings.model import settings_outline

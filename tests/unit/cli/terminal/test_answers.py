@@ -56,6 +56,22 @@ def test_a_column_that_a_terminal_has_no_room_for_is_named_instead(
     assert ("too wide" in text, all(name in text for name in hidden)) == (bool(hidden), True)
 
 
+def test_a_sentence_becomes_shorter_before_a_column_is_left_out(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    monkeypatch.setenv("COLUMNS", "40")
+    monkeypatch.setenv("NO_COLOR", "1")
+    monkeypatch.setenv("TERM", "xterm")
+    print_answer({"items": [{"id": "a" * 9, "title": "Refund 180 for order A-7? It waits for a person.", "x": 1}]})
+    heading, row, *more = re.sub(r"\x1b\[[0-9;]*m", "", shown(capsys)).splitlines()
+    assert heading.split() == ["id", "title", "x"]
+    assert row.startswith("aaaaaaaaa  Refund 180 for order A-7")
+    assert "…" in row
+    assert len(row) <= 40
+    assert more == []
+
+
 def test_rows_of_a_graph_are_a_table_with_the_version_that_was_read(capsys: pytest.CaptureFixture[str]) -> None:
     answer: dict[str, JsonValue] = {"query_name": "q", "target": {"branch": "main"}, "graph_commit_id": "c_1"}
     print_answer({**answer, "columns": [], "rows": [{"t.name": "Data", "people": 1}], "more": True})
@@ -130,7 +146,7 @@ def test_proposals_come_after_a_list_with_the_command_that_looks_at_them(capsys:
     print_answer({"items": [], "next_cursor": None, "proposals": [proposal]})
     lines = capsys.readouterr().out.splitlines()
     assert lines[0] == "nothing to list"
-    assert lines[1] == "proposed, not stored yet; look at one with `penstock draft review DRAFT_ID`:"
+    assert lines[1] == "proposed, not stored yet; look at one with `penstock approval review DRAFT_ID`:"
     assert lines[2].split() == ["draft_id", "operation", "name", "proposed_by", "proposed_at"]
     assert "r_1" in lines[3]
 
@@ -157,3 +173,21 @@ def test_what_waits_and_what_was_decided_are_rows_that_somebody_can_read(capsys:
     lines = shown(capsys).splitlines()
     assert lines[0].split() == ["decision", "by", "at", "kind", "what", "status", "id"]
     assert lines[1].split()[:3] == ["declined", "Ana", "Lima"]
+
+
+def test_a_list_of_drafts_says_who_decides_about_each_and_what_it_is(capsys: pytest.CaptureFixture[str]) -> None:
+    draft: JsonObject = {
+        "id": "r_1",
+        "status": "waiting",
+        "operation": "query:crm/close_task",
+        "title": "Close task",
+        "digest": "0" * 64,
+        "question": {"prompt": "May the agent root call query:crm/close_task?\nArguments: {}"},
+        "decidable": True,
+        "requester_name": "root",
+        "expires_at": "2030-01-01T00:00:00.000Z",
+    }
+    print_answer({"items": [draft]})
+    head, row = shown(capsys).splitlines()
+    assert head.split() == ["for", "kind", "id", "what", "asked", "by", "expires"]
+    assert row.split() == ["you", "call", "r_1", "Close", "task", "root", "2030-01-01T00:00:00.000Z"]

@@ -1,11 +1,8 @@
-"""What `penstock top` shows of a snapshot."""
+"""What `penstock runs top` shows of a snapshot."""
 
 from __future__ import annotations
 
-import io
-
 import msgspec
-from rich.console import Console
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.top.screen import View, rates, rendered, rows_of
@@ -39,9 +36,7 @@ SHOWN = Snapshot(
 
 
 def text_of(view: View, shown: Snapshot, per_second: dict[str, float] | None = None) -> str:
-    out = io.StringIO()
-    Console(file=out, width=view.columns, height=24, force_terminal=False).print(rendered(view, shown, per_second))
-    return out.getvalue()
+    return "\n".join(line.plain for line in rendered(view, shown, per_second))
 
 
 def test_rates_are_known_from_the_second_look_on_and_survive_a_restart() -> None:
@@ -67,7 +62,7 @@ def test_texts_are_texts_bounds_are_said_and_the_selected_row_has_a_command() ->
     shown = text_of(View(place="approvals", where=("--server", "http://x")), SHOWN)
     assert "\x1b" not in shown
     assert "1+ running" in shown
-    assert "next: penstock draft get d_1 --server http://x" in shown
+    assert "next: penstock approval get d_1 --server http://x" in shown
     assert "1m00s" in shown
     answer = text_of(View(place="approvals", selected=99), SHOWN)
     assert "next: penstock runs answer r_2" in answer

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from penstock.base import limits
+from penstock.runtime.tables.resources import list_all_resources
 from tests.issuers import LOGOUT_EVENT, Issuer, base64url, signing_key
 from tests.unit.console.sessions.browsing import MINUTE, Answer, Browser, Process, Provider, a_process
 
@@ -147,7 +148,7 @@ async def test_a_token_counts_once_in_all_processes_and_is_forgotten_when_it_is_
         provider.clock.advance(limits.LOGOUT_NOTED_MS + MINUTE)
         assert (await send(another, provider.logout_token(sub="nobody"))).status == 200
         assert (await send(another, token)).status == 400  # by its age
-        assert len(await another.gate.services.platform.all_resources("console_logout")) == 1
+        assert len(await list_all_resources(another.gate.services.platform, "console_logout")) == 1
 
 
 async def test_only_a_form_with_one_token_is_taken_where_the_settings_say_so(

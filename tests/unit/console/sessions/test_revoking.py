@@ -1,4 +1,4 @@
-"""Whoever signs out takes their refresh token back at the issuer, and is signed out whatever the issuer says."""
+"""A person who signs out takes their refresh token back at the issuer, and is signed out whatever the issuer says."""
 
 from __future__ import annotations
 

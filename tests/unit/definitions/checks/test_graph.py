@@ -135,7 +135,7 @@ def test_a_target_in_an_outer_body_is_left_for_exit() -> None:
     """)
     found = next(finding for finding in _check(document) if finding.code == "TARGET_IN_OTHER_BODY")
     assert found.path == "/nodes/0/nodes/0/next"
-    assert found.hint == "leave this body with `next: $exit` and go on from `each`"
+    assert found.hint == "leave this body with `next: $exit` and continue from `each`"
 
 
 def test_a_target_inside_a_body_is_entered_through_its_owner() -> None:
@@ -145,7 +145,7 @@ def test_a_target_inside_a_body_is_entered_through_its_owner() -> None:
     - {id: last, type: end}
     """)
     found = next(finding for finding in _check(document) if finding.code == "TARGET_IN_OTHER_BODY")
-    assert found.hint == "a body is entered at its first node only, through `each`"
+    assert found.hint == "a body can only be entered at its first node, through `each`"
 
 
 def test_an_unreachable_node_is_an_error_in_native_and_a_warning_in_published_documents() -> None:
@@ -548,7 +548,7 @@ def test_runs_that_only_continue_each_other_go_round_for_ever() -> None:
         """)
     )
     assert found.code == "INFINITE_LOOP"
-    assert "`count`, `again` go round for ever" in found.message
+    assert "`count`, `again` repeat forever" in found.message
     alone = _one(_native("- {id: again, type: continue_as_new, input: {}}"))
     assert alone.code == "INFINITE_LOOP"
 

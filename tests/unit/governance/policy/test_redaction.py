@@ -119,7 +119,7 @@ def test_a_policy_that_could_not_hide_everywhere_is_refused(text: str, told: str
             '@id("x") @redact("output.a") @outcome("approval") @approvers("a") forbid (principal, action, resource);',
             "exclude each other",
         ),
-        ('@id("x") @redact("output.a") @mode("shadow") forbid (principal, action, resource);', "cannot be watched"),
+        ('@id("x") @redact("output.a") @mode("shadow") forbid (principal, action, resource);', "in shadow mode"),
         ('@id("x") @redact("card") forbid (principal, action, resource);', "output.name"),
     ],
 )

@@ -60,7 +60,7 @@ def test_one_mistake_does_not_hide_another() -> None:
         (
             '@id("x") @outcome("approval") @approvers("a") @escalate_after("1h") @escalate_to(" ") '
             "forbid (principal, action, resource);",
-            "@escalate_to names nobody",
+            "@escalate_to is empty",
         ),
         (
             '@id("x") @escalate_after("1h") @escalate_to("b") forbid (principal, action, resource);',

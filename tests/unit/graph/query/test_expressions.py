@@ -97,7 +97,7 @@ def test_literals_are_read(text: str, expected: Expression) -> None:
         ("$x.a = 1 = 2", "comparisons are not chained"),
         ("$x.a == 1", "equality is written `=`"),
         ("$x.a = null", "`null` is a reserved word"),
-        ("$x.a = 1e5", "`1e5` is no number"),
+        ("$x.a = 1e5", "`1e5` is not a number"),
         ("$x.a = [[1]]", "a list has no lists in it"),
         ("$x.a = [$p]", "expected a literal, not `$p`"),
         ("($x.a and $x.b) = 1", "a condition cannot be compared"),

@@ -128,7 +128,7 @@ def test_several_mistakes_are_reported_at_once_with_places_and_hints() -> None:
         (Position(3, 9), "expected a node type, not `person`", "names of node types begin with a capital letter"),
         (Position(4, 8), "names of edges begin with a small letter in queries", "write `knows`"),
         (Position(5, 14), "there are no negative numbers", "pass the number as a parameter"),
-        (Position(6, 18), "the braces are empty", "leave them out, or write `{ property: value }`"),
+        (Position(6, 18), "the braces are empty", "remove them, or write `{ property: value }`"),
         (Position(8, 23), "`in` is a reserved word", "choose another name for the column"),
         (Position(11, 1), "expected `query`, not `qurey`", "did you mean `query`?"),
     ]
@@ -161,10 +161,10 @@ def test_statements_of_other_versions_are_refused_by_name(text: str) -> None:
         ("query q() { match { $x: User } }", "expected `return` after `match { … }`, not `}`"),
         ("query q() { match { $x: User } return { $x } limit $n }", "expected a whole number after `limit`, not `$n`"),
         ("query q() { insert User { } }", "there has to be a value"),
-        ("query q() { insert User { a: null } }", "null is no value here"),
+        ("query q() { insert User { a: null } }", "null is not a value here"),
         ("query q() { insert User { a: $x.b } }", "a property has no such value"),
         ("query q() { update User set { a: 1 } }", "expected `where` after the new values, not `}`"),
-        ("query q($a: enum(x)) { match { $x: User } return { $x } }", "a parameter is no enum"),
+        ("query q($a: enum(x)) { match { $x: User } return { $x } }", "a parameter cannot be an enum"),
         ("query q($a: Strin) { match { $x: User } return { $x } }", "expected a type, not `Strin`"),
         (
             'query q() @descripton("x") { match { $x: User } return { $x } }',
@@ -183,7 +183,7 @@ def test_statements_of_other_versions_are_refused_by_name(text: str) -> None:
             "expected `}` at the end of the query, not the end of the text",
         ),
         ("query q() { match { $x: User } return { medain($x.a) } }", "there is no function `medain`"),
-        ("query q() { match { $x: User } return { $x.age > 3 as old } }", "a comparison is no column"),
+        ("query q() { match { $x: User } return { $x.age > 3 as old } }", "a comparison cannot be a column"),
         ("query q() { match { $x: User } return { $x.age + 1 } }", "unexpected character '+'"),
     ],
 )

@@ -60,7 +60,7 @@ def test_strings_are_decoded(literal: str, text: str) -> None:
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (r'"\q"', r"`\q` is no escape"),
+        (r'"\q"', r"`\q` is not an escape"),
         (r'"\ud83d"', r"a `\u` escape is half of a pair"),
         ('"open', "the string has no end"),
         ("/* open", "the comment has no end"),

@@ -264,7 +264,7 @@ async def test_an_approval_has_two_buttons_and_the_page_says_what_came_of_it(
         assert ">Decline</button>" in shown
         assert "<input" not in shown
         unclear = await browser.post(url, decision="")
-        assert (unclear.status_code, "choose Approve or Decline" in unclear.text) == (422, True)
+        assert (unclear.status_code, "Choose Approve or Decline" in unclear.text) == (422, True)
         told = await browser.post(url, decision=decision)
         assert told.status_code == 200
         assert f"You {decision}" in told.text

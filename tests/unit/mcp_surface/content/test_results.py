@@ -108,7 +108,7 @@ def test_a_question_that_this_client_cannot_answer_says_who_can_and_where() -> N
     text = shown(ended(status="waiting_input", questions=[asked]), "data")["content"][0]["text"]
     assert "an approval by leads: a person gives it, never a call of a tool" in text
     assert "`penstock runs answer r_1`" in text
-    assert 'To wait until it goes on: penstock_execution_wait {"execution_id":"r_1"}' in text
+    assert 'To wait until it continues: penstock_execution_wait {"execution_id":"r_1"}' in text
 
 
 def test_a_held_call_names_its_draft_and_who_decides_also_inside_of_an_agent() -> None:
@@ -135,7 +135,7 @@ def test_what_tells_how_to_go_on_is_never_cut_off() -> None:
     failed = ended(status="failed", error=ErrorView(code="FELL", message="m" * 100_000))
     text = shown(failed, "data")["content"][0]["text"]
     assert len(text) < 2_100
-    assert text.startswith("The execution r_1 failed")
+    assert text.startswith("The run r_1 failed")
     assert text.endswith('penstock_execution_history {"execution_id":"r_1"}')
 
 

@@ -32,7 +32,7 @@ def view(status: str, *unknown: str) -> Any:
         (question(approvers={"group": "leads"}), "an approval by leads: a person gives it"),
         (
             question(approvers={"not_requester": True}),
-            "an approval, but not by whoever started the execution: a person",
+            "an approval, but not by the starter of the run: a person",
         ),
         (
             question(approvers={"group": "leads"}, escalates_at="2026-01-01T06:00:00.000Z"),

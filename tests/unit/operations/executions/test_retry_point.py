@@ -78,7 +78,7 @@ def test_a_failure_without_an_activity_is_decided_again() -> None:
 def test_what_was_undone_is_not_built_upon() -> None:
     text = PLAIN.replace('handler: "x:a"', 'handler: "x:a", compensate: {handler: "x:undo"}')
     records = records_of(workflow_of(text), {"mock": {"a": 1, "b": FAILURE, "compensate:a": 1}})
-    with pytest.raises(Conflict, match="undone"):
+    with pytest.raises(Conflict, match="undid"):
         retry_point(records)
 
 

@@ -11,7 +11,9 @@ from penstock.base.errors import Denied
 from penstock.governance.keys import secret_matches
 from penstock.operations.gate import authentication
 from penstock.operations.gate.context import Credentials
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import KeyRow
+from penstock.runtime.tables.api_keys import put_key, read_key, touch_keys
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -51,21 +53,21 @@ async def test_a_key_that_is_changed_here_is_judged_anew_at_once(open_caller: Op
         made = await caller.call("key.create", name="one", scopes=["workflow:read"])
         platform, secret = caller.gate.services.platform, made["secret"]
         assert await refused(caller, secret) is None
-        row = await platform.key(made["key"]["id"])
+        row = await read_key(platform, made["key"]["id"])
         assert row is not None
-        await platform.put_key(replace(row, expires_at=1))
+        await put_key(platform, replace(row, expires_at=1))
         assert await refused(caller, secret) == "KEY_EXPIRED"
-        await platform.put_key(replace(row, revoked_at=1))
+        await put_key(platform, replace(row, revoked_at=1))
         assert await refused(caller, secret) == "KEY_REVOKED"
 
 
 async def test_a_key_expires_although_nothing_is_stored(open_caller: OpenGate) -> None:
     async with open_caller() as caller:
         made = await caller.call("key.create", name="one", scopes=["workflow:read"])
-        row = await caller.gate.services.platform.key(made["key"]["id"])
+        row = await read_key(caller.gate.services.platform, made["key"]["id"])
         assert row is not None
         clock = caller.gate.services.clock
-        await caller.gate.services.platform.put_key(replace(row, expires_at=clock.now_ms() + 60_000))
+        await put_key(caller.gate.services.platform, replace(row, expires_at=clock.now_ms() + 60_000))
         assert await refused(caller, made["secret"]) is None
         later = caller.gate.services.clock.now_ms() + 61_000
 
@@ -98,19 +100,18 @@ async def test_whoever_goes_on_is_looked_up_again_only_after_a_change(
     async with open_caller() as caller:
         made = await caller.call("key.create", name="one", scopes=["workflow:read"])
         key_id, platform = made["key"]["id"], caller.gate.services.platform
-        row = await platform.key(key_id)
+        row = await read_key(platform, key_id)
         assert row is not None
         looked_up: list[str] = []
-        found = platform.key
 
-        async def noting(wanted: str) -> KeyRow | None:
+        async def noting(database: Database, wanted: str) -> KeyRow | None:
             looked_up.append(wanted)
-            return await found(wanted)
+            return await read_key(database, wanted)
 
-        monkeypatch.setattr(platform, "key", noting)
+        monkeypatch.setattr(authentication, "read_key", noting)
         assert all([await caller.gate.authenticator.holds(key_id) for _ in range(50)])
         assert looked_up == [key_id]
-        await platform.put_key(replace(row, revoked_at=1))
+        await put_key(platform, replace(row, revoked_at=1))
         assert not await caller.gate.authenticator.holds(key_id)
 
 
@@ -120,13 +121,13 @@ async def test_a_key_that_somebody_else_saw_changed_is_judged_as_it_is_now(open_
         key_id, secret = made["key"]["id"], made["secret"]
         platform, authenticator = caller.gate.services.platform, caller.gate.authenticator
         assert await refused(caller, secret) is None
-        row = await platform.key(key_id)
+        row = await read_key(platform, key_id)
         assert row is not None
-        await platform.put_key(replace(row, scopes=("workflow:run",)))
+        await put_key(platform, replace(row, scopes=("workflow:run",)))
         assert await authenticator.holds(key_id)  # a stream was faster
         principal = await authenticator.authenticate(Credentials(bearer=secret))
         assert principal.scopes == frozenset({"workflow:run"})
-        await platform.put_key(replace(row, revoked_at=1))
+        await put_key(platform, replace(row, revoked_at=1))
         assert not await authenticator.holds(key_id)
         assert await refused(caller, secret) == "KEY_REVOKED"
 
@@ -136,11 +137,11 @@ async def test_a_secret_that_was_replaced_opens_nothing_any_more(open_caller: Op
         made = await caller.call("key.create", name="one", scopes=["workflow:read"])
         platform, secret = caller.gate.services.platform, made["secret"]
         assert await refused(caller, secret) is None
-        row = await platform.key(made["key"]["id"])
+        row = await read_key(platform, made["key"]["id"])
         assert row is not None
-        await platform.put_key(replace(row, secret_hash="0" * 64))
+        await put_key(platform, replace(row, secret_hash="0" * 64))
         assert await refused(caller, secret) == "UNAUTHENTICATED"
-        await platform.put_key(row)
+        await put_key(platform, row)
         assert await refused(caller, secret) is None
 
 
@@ -159,6 +160,6 @@ async def test_a_secret_that_was_proven_is_not_hashed_again_after_every_commit(
         monkeypatch.setattr(authentication, "secret_matches", noting)
         platform = caller.gate.services.platform
         for number in range(3):
-            await platform.touch_keys({"nobody": number})
+            await touch_keys(platform, {"nobody": number})
             assert await refused(caller, made["secret"]) is None
         assert hashed == []

@@ -8,6 +8,7 @@ import msgspec
 import pytest
 
 from penstock.operations.gate.pipeline import RefusedCall
+from penstock.runtime.tables.api_keys import put_key, read_key
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.waiting import SECONDS_MAX, until
 
@@ -44,10 +45,10 @@ def test_calls_end_with_their_key_and_their_executions_go_on(open_caller: OpenGa
         if way == "revoked here":
             await owner.call("key.revoke", key_id=key_id)
         else:
-            row = await services.platform.key(key_id)
+            row = await read_key(services.platform, key_id)
             assert row is not None
             member = "revoked_at" if way == "revoked elsewhere" else "expires_at"
-            await services.platform.put_key(msgspec.structs.replace(row, **{member: services.clock.now_ms()}))
+            await put_key(services.platform, msgspec.structs.replace(row, **{member: services.clock.now_ms()}))
         for ended in await asyncio.wait_for(asyncio.gather(*calls), SECONDS_MAX):
             assert isinstance(ended, RefusedCall)
             assert ended.error.code == "KEY_REVOKED"

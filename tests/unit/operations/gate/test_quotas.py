@@ -7,8 +7,10 @@ import pytest
 from penstock.governance.principals import Principal
 from penstock.governance.quotas import TENANT_SUBJECT, QuotaLimits
 from penstock.operations.gate.quotas import QuotaChoices, Quotas, merged, quota_accounts
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.tables.resources import put_resource
 from tests.conformance.platform_stores import resource
+from tests.opened_database import database_fixture  # noqa: F401
 
 pytestmark = pytest.mark.anyio
 
@@ -48,13 +50,11 @@ def test_a_start_counts_for_the_first_of_its_keys_and_for_the_subject_behind_it(
     assert quota_accounts(holder(subject="person:ada")) == ("key:a", "person:ada")
 
 
-async def test_a_quota_that_was_set_for_a_key_replaces_the_usual_one_of_its_subject() -> None:
-    platform, clock = MemoryPlatformStore(), Clock()
-    quotas = Quotas(platform, clock, QuotaChoices(key=QuotaLimits(runs_per_day=5)))
+async def test_a_quota_that_was_set_for_a_key_replaces_the_usual_one_of_its_subject(database: Database) -> None:
+    quotas = Quotas(database, Clock(), QuotaChoices(key=QuotaLimits(runs_per_day=5)))
     ada = holder(subject="person:ada")
 
     async def counted() -> dict[str, int | None]:
-        quotas.outdated()
         found = await quotas.of_start(ada)
         assert found is not None
         return {item.subject: item.limits.runs_per_day for item in found.subjects}
@@ -62,22 +62,19 @@ async def test_a_quota_that_was_set_for_a_key_replaces_the_usual_one_of_its_subj
     assert await counted() == {"key:a": 5, "person:ada": 5}
     for name, limit in (("key:a", 50), ("person:ada", 20)):
         changed = resource(kind="quota", resource_id=name, tenant="acme", body={"runs_per_day": limit})
-        await platform.put_resource(changed, expected_etag=None)
+        await put_resource(database, changed, expected_etag=None)
         assert await counted() == {"key:a": 50, **({"person:ada": 20} if name == "person:ada" else {})}
 
 
-async def test_without_quotas_a_start_is_not_counted() -> None:
-    assert await Quotas(MemoryPlatformStore(), Clock(), QuotaChoices()).of_start(holder()) is None
+async def test_without_quotas_a_start_is_not_counted(database: Database) -> None:
+    assert await Quotas(database, Clock(), QuotaChoices()).of_start(holder()) is None
 
 
-async def test_a_change_by_another_process_is_noticed_within_a_second() -> None:
-    platform, clock = MemoryPlatformStore(), Clock()
-    quotas = Quotas(platform, clock, QuotaChoices())
+async def test_a_changed_quota_holds_for_the_next_start(database: Database) -> None:
+    quotas = Quotas(database, Clock(), QuotaChoices())
     assert await quotas.limits_of("acme", TENANT_SUBJECT) == QuotaLimits()
     changed = resource(kind="quota", resource_id="tenant", tenant="acme", body={"runs_per_day": 3})
-    await platform.put_resource(changed, expected_etag=None)
-    assert await quotas.limits_of("acme", TENANT_SUBJECT) == QuotaLimits()
-    clock.now += 1_000
+    await put_resource(database, changed, expected_etag=None)
     assert await quotas.limits_of("acme", TENANT_SUBJECT) == QuotaLimits(runs_per_day=3)
     found = await quotas.of_start(holder())
     assert found is not None

@@ -12,6 +12,7 @@ from penstock.operations.gate.audit_log import ANONYMOUS_TENANT
 from penstock.operations.gate.context import Credentials
 from penstock.operations.gate.refusals import VARIOUS, GatheredRefusals, RefusalKey
 from penstock.runtime.ports.platform import AuditEntry, AuditQuery
+from penstock.runtime.tables.audit.records import list_audit
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.running import run
 
@@ -106,7 +107,7 @@ def test_a_key_that_is_revoked_while_its_holder_is_asked_is_on_record_with_the_a
             await gate.recheck(who, surface="mcp", request_id="r", remote="192.0.2.7")
         assert refused.value.on_record
         await gate.flush()
-        (record,) = (await gate.services.platform.audit(AuditQuery(tenant=ANONYMOUS_TENANT))).records
+        (record,) = (await list_audit(gate.services.platform, AuditQuery(tenant=ANONYMOUS_TENANT))).records
         entry = record.entry
         assert (entry.outcome, entry.code, entry.remote) == ("refused", "KEY_REVOKED", "192.0.2.7")
 
@@ -120,7 +121,7 @@ def test_calls_above_the_rate_are_gathered(open_caller: OpenGate) -> None:
         for _ in range(50):
             await caller.outcome("key.list")
         await gate.flush()
-        found = await gate.services.platform.audit(AuditQuery(tenant="default", operation="key.list"))
+        found = await list_audit(gate.services.platform, AuditQuery(tenant="default", operation="key.list"))
         kept = [(record.entry.outcome, record.entry.code, record.entry.count) for record in found.records]
         assert sorted(kept, key=str) == [("allowed", None, 1), ("refused", "RATE_LIMITED", 49)]
 

@@ -14,6 +14,7 @@ from penstock.base.clock import ManualClock
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.chosen_limits import GateLimits, MemoryLimits
 from penstock.operations.gate.context import NodeVisit, Principal
+from penstock.runtime.tables.api_keys import read_key
 from tests.scenarios.office import Office, in_office
 
 SECRET = "xylophone-7391"
@@ -94,7 +95,7 @@ def test_who_acts_for_others_has_memory_for_each_and_a_replaced_key_keeps_its_ow
         assert await kept(office, replace(acting, acting_for=("user:barbara",))) == []
         assert await kept(office, "ada") == ["tone"]
         rotated = await office.call(office.owner, "key.rotate", key_id=office.people["ada"].key_id)
-        key = await office.gate.services.platform.key(rotated["key"]["id"])
+        key = await read_key(office.gate.services.platform, rotated["key"]["id"])
         assert key is not None
         successor = principal_of(key)
         assert successor.id != office.people["ada"].id

@@ -18,6 +18,7 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.operations.gate.context import Credentials, GateLimits, Principal, ServerParts
 from penstock.operations.permissions import standing_authority
 from penstock.operations.permissions.makers import authority_of_schedule, rights_of_maker, trigger_scopes
+from penstock.runtime.tables.resources import put_resource
 from tests.conformance.platform_stores import resource
 from tests.issuers import Issuer, IssuerDirectory
 from tests.unit.operations.conftest import Caller
@@ -140,5 +141,5 @@ async def test_a_damaged_note_about_who_stored_a_workflow_counts_as_that_of_a_mo
         assert not await standing_authority.stored_by_model(services, row)
         note = sha256(msgspec.json.encode([row.created_by, row.name, row.hash])).hexdigest()[:32]
         stored = resource(note, tenant="default", kind="stored_by_model", body=body)
-        await services.platform.put_resource(stored, expected_etag=None)
+        await put_resource(services.platform, stored, expected_etag=None)
         assert await standing_authority.stored_by_model(services, row) is by_model

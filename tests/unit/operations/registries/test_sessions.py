@@ -15,6 +15,8 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
 from penstock.runtime.executors.llm.mock import MockProvider
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmRequest
+from penstock.runtime.tables.call_records import forget_calls
+from penstock.runtime.tables.resources import list_resources, put_resource
 from tests.scenarios.agents import FIND, ScriptedModel, agent, calls, conversation, executors, waiting_for
 from tests.scenarios.office import Office, in_office, open_office
 from tests.waiting import SECONDS_MAX
@@ -205,7 +207,7 @@ def test_the_same_call_is_one_message(tmp_path: Path) -> None:
         )
         assert (await waiting_for(office, one["execution_id"], "completed"))["output"] == {"text": "Hello."}
         # As if the process had died before the answer was stored.
-        await office.gate.services.platform.forget_calls(now=2**52, limit=100)
+        await forget_calls(office.gate.services.platform, now=2**52, limit=100)
         third: Reply[Any] = await office.reply(office.owner, "agent.message", **asked)
         assert msgspec.to_builtins(third.value)["execution_id"] == one["execution_id"]
 
@@ -217,9 +219,9 @@ def test_a_run_whose_row_was_not_changed_any_more_is_found(tmp_path: Path) -> No
     async def test(office: Office) -> None:
         first = await say(office, "Hello?")
         platform = office.gate.services.platform
-        [row] = (await platform.resources("default", "session", limit=10)).rows
+        [row] = (await list_resources(platform, "default", "session", limit=10)).rows
         await say(office, "Again?", first["session_id"])
-        await platform.put_resource(row, expected_etag="*")
+        await put_resource(platform, row, expected_etag="*")
         third = await say(office, "Once more?", first["session_id"])
         assert (third["turn"], third["output"]) == (3, {"text": "Three."})
 

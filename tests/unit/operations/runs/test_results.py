@@ -204,7 +204,7 @@ def test_a_run_that_ends_as_it_begins_is_answered_from_what_was_stored(
         monkeypatch.setattr(store, "row", counted)
         reply = await called(caller, observe if observed else None)
         assert (reply.value.status, reply.value.output) == ("completed", 1)
-        # Whoever is told what happens is told of the end, too; for that the run is looked at.
+        # The receiver of told what happens is told of the end, too; for that the run is looked at.
         assert (len(rows) > 0, told) == ((True, ["completed"]) if observed else (False, []))
 
     run(open_caller, test)

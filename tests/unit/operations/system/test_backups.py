@@ -12,6 +12,7 @@ import pytest
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.storage import in_file
+from penstock.runtime.tables.resources import read_resource
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import DOUBLE
 
@@ -75,7 +76,7 @@ async def test_a_file_that_was_changed_or_came_from_elsewhere_is_not_called_veri
         assert found[1]["runs"] is None
         # What is gone is forgotten with the next backup, so that the note does not grow.
         newest = (await owner.call("backup.create"))["name"]
-        note = await owner.gate.services.platform.resource("default", "backup", "verified")
+        note = await read_resource(owner.gate.services.platform, "default", "backup", "verified")
         assert note is not None
         assert msgspec.convert(note.body["files"], dict[str, object]).keys() == {names[0], names[2], newest}
 

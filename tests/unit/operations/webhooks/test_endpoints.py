@@ -10,6 +10,10 @@ import pytest
 
 from penstock.base.errors import Unavailable
 from penstock.operations.gate.context import WebhookChoices
+from penstock.runtime.ports.database import Database
+from penstock.runtime.tables.deliveries import read_delivery, read_next_delivery_at
+from penstock.runtime.tables.resources import list_all_resources
+from penstock.runtime.webhooks import feed as delivery_feed
 from penstock.runtime.webhooks.feed import DeliveryFeed
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.unit.operations.receiver import Receiver, dispatching, receiving
@@ -108,7 +112,7 @@ def test_the_secret_is_shown_to_who_made_the_webhook_and_stored_nowhere(open_cal
         assert again.value["webhook"]["id"] == first.value.webhook.id
         assert again.value["secret"] == first.value.secret
         assert len((await caller.call("webhook.list"))["items"]) == 1
-        rows = await caller.gate.services.platform.all_resources("webhook")
+        rows = await list_all_resources(caller.gate.services.platform, "webhook")
         assert first.value.secret.removeprefix("whsec_") not in str(rows)
 
     run(open_caller, test)
@@ -354,7 +358,7 @@ def test_a_receiver_can_ask_for_more_time(open_caller: OpenGate) -> None:
                 return bool((await settled(caller, made["webhook"]["id"], "pending"))[0]["last_status"] == 429)
 
             await until(was_refused)
-            next_at = await platform.next_delivery_at()
+            next_at = await read_next_delivery_at(platform)
             assert next_at is not None
             assert next_at - clock.now_ms() > 3_000_000
 
@@ -473,7 +477,9 @@ def test_what_was_stored_before_a_crash_is_told_after_it(open_caller: OpenGate) 
     asyncio.run(body())
 
 
-def test_a_crash_between_queueing_and_the_mark_queues_nothing_twice(open_caller: OpenGate) -> None:
+def test_a_crash_between_queueing_and_the_mark_queues_nothing_twice(
+    open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch
+) -> None:
     async def test(caller: Caller) -> None:
         services = caller.gate.services
         made = await caller.call("webhook.create", url="https://example.com/")
@@ -483,15 +489,13 @@ def test_a_crash_between_queueing_and_the_mark_queues_nothing_twice(open_caller:
             return DeliveryFeed(platform=services.platform, store=services.store, clock=services.clock)
 
         # The first dies after its rows are queued and before its mark is written.
-        real = services.platform.set_mark
-
-        async def dies(name: str, value: Any) -> None:
+        async def dies(database: Database, name: str, value: Any) -> None:
             raise Unavailable("STORE_FULL", "the disk is full")
 
-        services.platform.set_mark = dies  # type: ignore[method-assign]
+        monkeypatch.setattr(delivery_feed, "set_mark", dies)
         with pytest.raises(Unavailable):
             await feed().queue_new()
-        services.platform.set_mark = real  # type: ignore[method-assign]
+        monkeypatch.undo()
         second = feed()
         assert await second.queue_new() == (0, False)
         await second.write_mark()
@@ -513,7 +517,7 @@ def test_a_crash_while_sending_sends_again(open_caller: OpenGate) -> None:
             receiver.hold.set()
             (left,) = await settled(caller, made["webhook"]["id"], "pending")
             assert left["attempts"] == 1
-            row = await caller.gate.services.platform.delivery("default", left["id"])
+            row = await read_delivery(caller.gate.services.platform, "default", left["id"])
             assert row is not None
             assert (row.next_at or 0) > caller.gate.services.clock.now_ms()
             await caller.call("delivery.retry", delivery_id=left["id"])

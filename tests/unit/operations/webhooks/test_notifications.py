@@ -9,6 +9,8 @@ import pytest
 
 from penstock.base import limits
 from penstock.operations.gate.context import WebhookChoices
+from penstock.runtime.tables.deliveries import list_deliveries
+from penstock.runtime.tables.resources import list_all_resources
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.unit.operations.receiver import dispatching, receiving
 from tests.unit.operations.webhooks.test_endpoints import run
@@ -71,6 +73,23 @@ def test_what_has_ended_already_is_told_at_once_and_a_failure_is_tried_again(ope
     run(open_caller, test)
 
 
+def test_a_notification_and_its_first_delivery_are_stored_together_or_not_at_all(open_caller: OpenGate) -> None:
+    async def test(caller: Caller) -> None:
+        database = caller.gate.services.platform
+        execution_id = await asking(caller)
+        refuse = "CREATE TRIGGER refuse BEFORE INSERT ON deliveries BEGIN SELECT RAISE(ABORT, 'no room'); END"
+        await database.write(lambda transaction: transaction.execute(refuse))
+        await caller.refusal(
+            "notification.set", execution_id=execution_id, notification_id="main", url="https://example.com/"
+        )
+        assert (await caller.call("notification.list", execution_id=execution_id))["items"] == []
+        await database.write(lambda transaction: transaction.execute("DROP TRIGGER refuse"))
+        await told(caller, execution_id, "https://example.com/")
+        assert len((await list_deliveries(database, "default", limit=5)).rows) == 1
+
+    run(open_caller, test)
+
+
 def test_secrets_are_stored_sealed_and_shown_to_nobody(open_caller: OpenGate) -> None:
     async def test(caller: Caller) -> None:
         execution_id = await asking(caller)
@@ -80,7 +99,7 @@ def test_secrets_are_stored_sealed_and_shown_to_nobody(open_caller: OpenGate) ->
             await caller.call("notification.list", execution_id=execution_id),
             await caller.call("webhook.list"),
             await caller.call("audit.list", limit=50),
-            str(await caller.gate.services.platform.all_resources("webhook")),
+            str(await list_all_resources(caller.gate.services.platform, "webhook")),
         ]
         assert shown[0]["url"] == "https://example.com/"
         assert shown[2]["items"][0]["execution_id"] == execution_id

@@ -19,9 +19,12 @@ from penstock.governance.webhook_signatures import sign_request, standard_header
 from penstock.operations.catalogue.errors import mapping_of
 from penstock.operations.catalogue.reasons import REASONS
 from penstock.operations.gate.context import WebhookChoices
+from penstock.operations.webhooks import receiver
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord, ClaimOutcome
+from penstock.runtime.tables.call_records import record_call, release_call
 from tests.unit.operations.conftest import Caller, OpenGate, change_services
 from tests.waiting import SECONDS_MAX
 
@@ -285,20 +288,17 @@ def test_two_at_once_start_one_run(open_caller: OpenGate) -> None:
     run(open_caller, test, flow(dedupe=".body.id"))
 
 
-def test_a_crash_after_the_start_starts_nothing_twice(open_caller: OpenGate) -> None:
+def test_a_crash_after_the_start_starts_nothing_twice(open_caller: OpenGate, monkeypatch: pytest.MonkeyPatch) -> None:
     async def test(sender: Sender) -> None:
-        platform = sender.caller.gate.services.platform
-        real = platform.record_call
-
-        async def dies(call: CallRecord) -> ClaimOutcome:
+        async def dies(database: Database, call: CallRecord) -> ClaimOutcome:
             if call.claim is not None and call.claim.operation == "webhook" and call.answer is not None:
-                await platform.release_call(call.claim)  # as if its time had run out
+                await release_call(database, call.claim)  # as if its time had run out
                 raise RuntimeError("the process died")
-            return await real(call)
+            return await record_call(database, call)
 
-        platform.record_call = dies  # type: ignore[method-assign]
+        monkeypatch.setattr(receiver, "record_call", dies)
         assert await sender.status({"id": 1, "amount": 1}) == "INTERNAL_ERROR"
-        platform.record_call = real  # type: ignore[method-assign]
+        monkeypatch.undo()
         assert await sender.status({"id": 1, "amount": 1}) == "accepted"
         assert await sender.status({"id": 1, "amount": 2}) == "duplicate"
         assert len((await sender.caller.call("execution.list"))["items"]) == 1

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.runtime.tables.resources import put_resource, read_resource
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
@@ -82,11 +83,11 @@ def test_whoever_changes_a_webhook_without_deciding_what_is_sent_widens_nothing(
                 await finance.call("webhook.rotate", endpoint_id=endpoint_id)
             else:  # a row of an older release, which the process itself changed last
                 platform = caller.gate.services.platform
-                row = await platform.resource("default", ENDPOINT_KIND, endpoint_id)
+                row = await read_resource(platform, "default", ENDPOINT_KIND, endpoint_id)
                 assert row is not None
                 body = {name: value for name, value in row.body.items() if name != "maker"}
                 older = replace(row, body=body, updated_by="system:deliveries")
-                await platform.put_resource(older, expected_etag=row.etag)
+                await put_resource(platform, older, expected_etag=row.etag)
             await caller.call("policy.put", policy_id="cards", text=HIDES)
             await caller.call("workflow.execute", workflow_id="pay")
             (event,) = await receiver.events(1)

@@ -13,6 +13,7 @@ from penstock import Penstock
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunPosition
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from tests.conformance.hosts import ScriptedPerformer
@@ -64,11 +65,11 @@ class Counting(SqliteRunStore):
         self.looks = self.asked = 0
         self.asked_enough = asyncio.Event()
 
-    def change_mark(self) -> int:
+    def changed(self, *topics: Topic) -> Mark:
         self.asked += 1
         if self.asked == 200:
             self.asked_enough.set()
-        return super().change_mark()
+        return super().changed(*topics)
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         self.looks += 1

@@ -74,7 +74,7 @@ def looking(store: RunStore) -> EmbeddedHost:
 async def working(
     store: RunStore, worker_id: str, *, root_run_id: str | None = None
 ) -> AsyncIterator[tuple[Shop, Driver]]:
-    """A process that performs, like `penstock worker`."""
+    """A process that performs, like `penstock server worker`."""
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=worker_id, root_run_id=root_run_id)
     performer = Watched()
     driver = Driver(host=host, performer=performer)

@@ -103,7 +103,7 @@ def test_the_three_reasons_have_codes_and_hints() -> None:
     for document in (DOCUMENT, by_other, posing):
         with pytest.raises(Rejected) as caught:
             trust().refuse("greet", document, definition_hash(document))
-        assert "penstock sign" in (caught.value.hint or "") or "trusted" in (caught.value.hint or "")
+        assert "penstock workflow sign" in (caught.value.hint or "") or "trusted" in (caught.value.hint or "")
 
 
 def test_off_looks_at_nothing_and_warn_warns_once(caplog: pytest.LogCaptureFixture) -> None:

@@ -245,7 +245,7 @@ def test_a_file_with_a_damaged_beginning_is_refused(tmp_path: Path) -> None:
     with path.open("r+b") as file:
         file.write(b"\xff" * 100)
     damaged = path.read_bytes()
-    check(refusal_of(path), "STORE_CORRUPT", "store.db", "penstock restore")
+    check(refusal_of(path), "STORE_CORRUPT", "store.db", "penstock server restore")
     assert path.read_bytes() == damaged
 
 

@@ -9,11 +9,11 @@ import pytest
 from penstock.base.errors import Unavailable
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, stats
 from penstock.runtime.stores.sqlite.runs.row_keys import first_key_of
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import migrations
+from penstock.runtime.tables.codec import encode_json
 from tests.conformance.stores import AT, definition, listed, record, run_bounded, start, step
 
 FIRST_FORMAT = """

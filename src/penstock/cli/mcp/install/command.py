@@ -14,9 +14,8 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Annotated, Literal
 
-import typer
-
 from penstock.base.json import JsonObject
+from penstock.cli.declaration import Argument, Option, echo
 from penstock.cli.mcp.install.files import Written, write_addition
 from penstock.cli.mcp.servers import (
     AsOwnerOption,
@@ -53,39 +52,39 @@ _FOLDERS = ("CLAUDE_CONFIG_DIR", "CODEX_HOME", "COPILOT_HOME")
 
 
 def install_command(  # noqa: PLR0913  # every option is one the user can give
-    client: Annotated[str, typer.Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")],
+    client: Annotated[str, Argument(metavar="CLIENT", help=f"One of {', '.join(CLIENTS)}.")],
     *,
     server: Annotated[
-        str | None, typer.Option("--server", metavar="URL", help="Connect to this server instead of a file.")
+        str | None, Option("--server", metavar="URL", help="Connect to this server instead of a file.")
     ] = None,
     config: Annotated[
         str | None,
-        typer.Option("--config", metavar="FILE", help="The settings; else penstock.yaml in this folder, if there."),
+        Option("--config", metavar="FILE", help="The settings; else penstock.yaml in this folder, if there."),
     ] = None,
     database: Annotated[
-        str | None, typer.Option("--db", metavar="FILE", help="The database that the assistant works on.")
+        str | None, Option("--db", metavar="FILE", help="The database that the assistant works on.")
     ] = None,
     workflows: Annotated[
         list[str] | None,
-        typer.Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
+        Option("--workflows", metavar="PATH", help="Workflow files or folders to make known; repeatable."),
     ] = None,
     toolset: ToolsetOption = None,
     graph: GraphOption = None,
     management: ManagementOption = False,
     as_owner: AsOwnerOption = False,
     key_env: Annotated[
-        str, typer.Option("--key-env", metavar="NAME", help="The variable of the environment that has the key.")
+        str, Option("--key-env", metavar="NAME", help="The variable of the environment that has the key.")
     ] = KEY_VARIABLE,
-    name: Annotated[str, typer.Option("--name", metavar="NAME", help="What the server is called there.")] = _PROGRAM,
+    name: Annotated[str, Option("--name", metavar="NAME", help="What the server is called there.")] = _PROGRAM,
     scope: Annotated[
-        str | None, typer.Option("--scope", metavar="user|project", help="For you everywhere, or for this folder.")
+        str | None, Option("--scope", metavar="user|project", help="For you everywhere, or for this folder.")
     ] = None,
     command: Annotated[
-        str | None, typer.Option("--command", metavar="PROGRAM", help="The program to start; penstock without.")
+        str | None, Option("--command", metavar="PROGRAM", help="The program to start; penstock without.")
     ] = None,
-    write: Annotated[bool, typer.Option("--write", help="Write it; what was there stays, with a copy.")] = False,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace another entry of that name.")] = False,
-    as_json: Annotated[bool, typer.Option("--json", help="Print JSON instead of text.")] = False,
+    write: Annotated[bool, Option("--write", help="Write it; what was there stays, with a copy.")] = False,
+    replace: Annotated[bool, Option("--replace", help="Replace another entry of that name.")] = False,
+    as_json: Annotated[bool, Option("--json", help="Print JSON instead of text.")] = False,
 ) -> None:
     """Print the entry that an assistant needs to use Penstock, or write it into its file.
 
@@ -216,13 +215,13 @@ def _tell(
         print_json(report)
         return
     if written is None:
-        typer.echo(text, nl=False)
-        typer.echo(f"\nThis goes into {path}; --write puts it there.", err=True)
+        echo(text, nl=False)
+        echo(f"\nThis goes into {path}; --write puts it there.", err=True)
     elif written.changed:
-        typer.echo(f"wrote {addition.name} into {path}")
+        echo(f"wrote {addition.name} into {path}")
         if written.backup is not None:
-            typer.echo(f"what was there before is in {written.backup}")
+            echo(f"what was there before is in {written.backup}")
     else:
-        typer.echo(f"{addition.name} is already in {path}")
+        echo(f"{addition.name} is already in {path}")
     for step in todo:
-        typer.echo(step, err=written is None)
+        echo(step, err=written is None)

@@ -2,7 +2,7 @@
 
 A preflight shows a witness of the state that it saw, and its hash. The hash is compared when an action is proposed with
 it, and always when it is executed; a difference is a 409 and the end of the draft. The state of a call that runs a
-workflow includes what the workflow calls. Workflows are no part of the agent profile: these checks use the REST API.
+workflow includes what the workflow calls. The agent profile does not include workflows: these checks use the REST API.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ async def witness_is_shown(kit: Kit) -> None:
 
 @STATE_WITNESS.check(
     "The hash is the SHA-256 of the witness in canonical JSON (RFC 8785).",
-    "Whoever shows a witness to an approver must be able to check the hash.",
+    "A program that shows a witness to an approver must be able to check the hash.",
 )
 async def witness_is_hashed(kit: Kit) -> None:
     seen = await _seen(await kit.app(), await kit.transaction())
@@ -111,7 +111,7 @@ async def invented_witness(kit: Kit) -> None:
     _expect_mismatch(answer, "state_witness_mismatch")
 
 
-@STATE_WITNESS.check("A hash for an action that has no witness is a 409.", "A check that is skipped silently is none.")
+@STATE_WITNESS.check("A hash for an action that has no witness is a 409.", "A skipped check checks nothing.")
 async def unsupported_witness(kit: Kit) -> None:
     app = await kit.app()
     answer = await app.act("transactions.export_csv", {"ledgerId": LEDGER}, stateWitnessHash="0" * 64)
@@ -206,7 +206,7 @@ async def unchanged_state_executes(kit: Kit) -> None:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class _Payment:
-    """A workflow of high risk that calls another one, and those who run, change and approve it."""
+    """A workflow of high risk that calls another one, and the people who run, change and approve it."""
 
     parent: str
     child: str

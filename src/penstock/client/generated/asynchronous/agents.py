@@ -38,8 +38,8 @@ class AsyncAgents:
     ) -> AgentView:
         """Register an agent.
 
-        Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute. Refused if
-        the id is taken.
+        Stores an agent: a model with instructions, and the tools and workflows that it may use. Give it work with
+        agent.execute, or talk to it with agent.message. Refused if the id is taken.
         """
         return await self._caller.invoke(
             "agent.create",
@@ -64,7 +64,7 @@ class AsyncAgents:
     async def get(self, agent_id: str) -> AgentView:
         """Get an agent.
 
-        Its model, instructions, workflows and tools.
+        Returns its model, instructions, workflows and tools.
         """
         return await self._caller.invoke("agent.get", {"agent_id": agent_id}, AgentView)
 
@@ -73,8 +73,8 @@ class AsyncAgents:
     ) -> AgentPage:
         """List agents.
 
-        Agents by id; use it to find out which there are. Those of the settings come first, with the first page and
-        beyond its limit. Documents with an `agent` block are in workflow.list.
+        Returns agents by id. Use it to find an agent for agent.execute or agent.message. Agents of the settings
+        come first, on the first page and beyond its limit. Documents with an `agent` block are in workflow.list.
         """
         return await self._caller.invoke("agent.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, AgentPage)
 
@@ -104,8 +104,8 @@ class AsyncAgents:
     ) -> AgentView:
         """Change an agent.
 
-        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole entry. Send the ETag that you read as If-Match; the call is then refused if the entry has
+        changed since.
         """
         return await self._caller.invoke(
             "agent.update",
@@ -133,7 +133,7 @@ class AsyncAgents:
     ) -> Deleted:
         """Delete an agent.
 
-        Only the entry goes; its model, tools and workflows stay.
+        Deletes only the entry; the agent's model, tools and workflows stay.
         """
         return await self._caller.invoke(
             "agent.delete", {"agent_id": agent_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -142,8 +142,8 @@ class AsyncAgents:
     async def cards(self, *, agent_id: str | None = None) -> AgentCards:
         """List the agents that are offered over A2A.
 
-        Each says what it is for. Its card and its address are under `/a2a/` and its id. Offered are agents whose
-        document has `expose: {a2a: true}`.
+        Each entry says what the agent is for. Its card and its address are under `/a2a/` and its id. An agent is
+        offered if its document has `expose: {a2a: true}`.
         """
         return await self._caller.invoke("agent.cards", {"agent_id": agent_id}, AgentCards)
 
@@ -162,9 +162,10 @@ class AsyncAgents:
     ) -> ExecutionHandle | ExecutionResult:
         """Give work to an agent.
 
-        Starts a durable execution and answers with a handle at once; wait for it with execution.wait. It calls
-        tools with your rights, and may ask you something: `questions` in its result. With `sync` the call waits
-        until the agent has answered or asks something, for a bounded time.
+        Starts a durable run and returns a handle at once; wait for the result with execution.wait. The agent calls
+        tools with your rights, and may ask you questions: see `questions` in its result. With `sync`, the call
+        waits for a limited time until the agent has answered or asks something. To continue a conversation, use
+        agent.message instead.
         """
         answer: ExecutionHandle | ExecutionResult = await self._caller.invoke_any(
             "agent.execute",
@@ -194,11 +195,11 @@ class AsyncAgents:
         wait_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> MessageResult:
-        """Say something to an agent.
+        """Send a message to an agent.
 
-        Begins a session, or goes on with one of yours: the agent knows what was said before. The answer comes from
-        a durable execution. With `sync` the call waits until the agent has answered or asks something, for a
-        bounded time; otherwise wait with execution.wait. While a message is not answered, a further one is refused.
+        Starts a session, or continues one of yours: the agent knows what was said before. The answer comes from a
+        durable run. With `sync`, the call waits for a limited time until the agent has answered or asks something;
+        otherwise wait with execution.wait. Until a message is answered, further messages are refused.
         """
         return await self._caller.invoke(
             "agent.message",

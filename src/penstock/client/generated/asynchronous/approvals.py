@@ -19,8 +19,8 @@ class AsyncApprovals:
     async def decided(self, *, limit: int | None = None, cursor: str | None = None) -> DecidedPage:
         """List what was approved or declined.
 
-        Each says who decided, when, and what came of it. Questions of workflows are listed for callers who may read
-        executions; the decision is null where a policy hides fields of the workflow from you.
+        Each entry says who decided, when, and what the result was. Questions of workflows are included if you may
+        read runs; the decision is null where a policy hides fields of the workflow from you.
         """
         return await self._caller.invoke("approval.decided", {"limit": limit, "cursor": cursor}, DecidedPage)
 
@@ -35,8 +35,9 @@ class AsyncApprovals:
     ) -> ApprovalPage:
         """List what waits for a decision.
 
-        Each says who asked, who may decide, until when, and whether you may. Questions of workflows are listed for
-        callers who may read executions; `prompt` is null where a policy hides fields of the workflow from you.
+        Each entry says who asked, who may decide, until when, and whether you may. Use it to find calls and
+        questions that wait for you. Questions of workflows are included if you may read runs; `prompt` is null
+        where a policy hides fields of the workflow from you.
         """
         return await self._caller.invoke(
             "approval.list", {"mine": mine, "limit": limit, "cursor": cursor}, ApprovalPage

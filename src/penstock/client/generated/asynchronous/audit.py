@@ -46,9 +46,8 @@ class AsyncAudit:
     ) -> AuditPageView:
         """List audit records.
 
-        Who did what, when, from where, and what came of it; newest first, of your tenant. With `strangers` the
-        calls that nobody could be found for: those with no valid key, and requests to addresses and webhooks that
-        are not there.
+        Says who did what, when, from where, and with what result; newest first, for your tenant. With `strangers`,
+        it returns the calls without a valid key, and requests to addresses and webhooks that do not exist.
         """
         return await self._caller.invoke(
             "audit.list",
@@ -106,8 +105,8 @@ class AsyncAudit:
     ) -> Export:
         """Export audit records.
 
-        Oldest first and unfiltered, with the checkpoints that were signed and what stands for removed records, so
-        that the trail can be verified elsewhere; go on after `last_seq` while there is more.
+        Oldest first and unfiltered, with the signed checkpoints and the hashes of removed records, so that the
+        trail can be verified elsewhere. While there is more, continue after `last_seq`.
         """
         return await self._caller.invoke(
             "audit.export", {"after_seq": after_seq, "strangers": strangers, "format": format, "limit": limit}, Export
@@ -126,10 +125,10 @@ class AsyncAudit:
         """Verify the audit trail.
 
         Recomputes the whole chain of your tenant, or of all tenants if you own the server, and says where it was
-        altered, cut or reordered, if it was. Its two ends are sealed, so that records which are missing there are
-        found too. Personal data counts as erased only if a later record says so, and every checkpoint that was
-        signed has to be there. With checkpoints that you kept elsewhere, or with `seq` and `hash` of an earlier
-        answer, it also says whether the trail was put back to an older state as a whole.
+        altered, cut or reordered. Both ends are sealed, so missing records there are found too. Personal data
+        counts as erased only if a later record says so, and every signed checkpoint must exist. With checkpoints
+        that you kept elsewhere, or with `seq` and `hash` of an earlier answer, it also finds out whether the whole
+        trail was reset to an older state.
         """
         return await self._caller.invoke(
             "audit.verify",
@@ -147,15 +146,15 @@ class AsyncAudit:
     async def checkpoint(self, *, idempotency_key: str | None = None) -> CheckpointView:
         """Sign the audit trail as it is now.
 
-        Keep the note where nobody who can change the server's file can change it. Later, it shows whether any
-        record up to its size was altered, removed or inserted.
+        Keep the checkpoint where nobody who can change the server's file can change it. Later, it shows whether any
+        record that it covers was altered, removed or inserted.
         """
         return await self._caller.invoke("audit.checkpoint", {}, CheckpointView, idempotency_key=idempotency_key)
 
     async def checkpoints(self, *, limit: int | None = None, cursor: str | None = None) -> CheckpointPage:
         """List signed checkpoints of the audit trail.
 
-        Newest first. Each proves the records up to its size to anybody who has the public key.
+        Newest first. Each checkpoint proves the records that it covers to anyone who has the public key.
         """
         return await self._caller.invoke("audit.checkpoints", {"limit": limit, "cursor": cursor}, CheckpointPage)
 
@@ -168,30 +167,31 @@ class AsyncAudit:
     async def key(self) -> AuditKeyView:
         """Show the public key that verifies checkpoints.
 
-        Give it to whoever is to verify the trail, in a way that they trust.
+        Give it to the people who verify the trail, over a channel that they trust.
         """
         return await self._caller.invoke("audit.key", {}, AuditKeyView)
 
     async def rotate_key(self, *, idempotency_key: str | None = None) -> AuditKeyView:
         """Sign with a new key from now on.
 
-        Old and new key sign a statement about each other, so that whoever trusts the old one can go on. The old
-        private key is deleted.
+        The old and the new key sign a statement about each other, so that people who trust the old key can trust
+        the new one. The old private key is deleted.
         """
         return await self._caller.invoke("audit.rotate_key", {}, AuditKeyView, idempotency_key=idempotency_key)
 
     async def proof(self, seq: int, *, size: int | None = None) -> InclusionProof:
         """Prove that a record is in the signed trail.
 
-        The answer has the record, the checkpoint and the hashes that connect them: enough to convince somebody who
-        has the public key, without showing any other record.
+        The answer has the record, the checkpoint and the hashes that connect them. They convince anyone who has the
+        public key, without showing any other record.
         """
         return await self._caller.invoke("audit.proof", {"seq": seq, "size": size}, InclusionProof)
 
     async def consistency(self, *, from_size: int, size: int | None = None) -> ConsistencyProof:
         """Prove that a checkpoint continues an earlier one.
 
-        Nothing that the earlier one covers was changed or removed since: the trail only grew.
+        The proof shows that no record that the earlier checkpoint covers was changed or removed since: the trail
+        only grew.
         """
         return await self._caller.invoke("audit.consistency", {"from_size": from_size, "size": size}, ConsistencyProof)
 
@@ -207,7 +207,7 @@ class AsyncAudit:
     ) -> HoldView:
         """Hold audit records.
 
-        Retention does not remove them, and nobody can erase anything in them, until the hold is released.
+        Until the hold is released, retention does not remove these records, and nobody can erase data in them.
         """
         return await self._caller.invoke(
             "audit.hold",
@@ -229,7 +229,7 @@ class AsyncAudit:
     async def release(self, hold_id: str, *, idempotency_key: str | None = None) -> Deleted:
         """Release a legal hold.
 
-        What it covered is removed and can be erased again like everything else.
+        Retention and erasure apply to the records again.
         """
         return await self._caller.invoke(
             "audit.release", {"hold_id": hold_id}, Deleted, idempotency_key=idempotency_key
@@ -250,8 +250,8 @@ class AsyncAudit:
     ) -> Redacted:
         """Erase personal data in audit records.
 
-        The records stay, and so do their hashes: the trail still verifies, and says that something was erased. The
-        record of this call names what was erased, by the hashes that stand for it. This cannot be undone.
+        The records and their hashes stay: the trail still verifies, and says that something was erased. The record
+        of this call names the erased values by their hashes. This cannot be undone.
         """
         return await self._caller.invoke(
             "audit.redact",

@@ -27,8 +27,8 @@ class AsyncDeliveries:
     ) -> DeliveryPageView:
         """List the deliveries of a webhook.
 
-        The events that were queued for it, the newest first: delivered, on their way, or put aside (`dead`) after
-        the last attempt. Send one again with delivery.retry.
+        Returns the events that were queued for it, newest first: delivered, on their way, or given up (`dead`)
+        after the last attempt. Send one again with delivery.retry.
         """
         return await self._caller.invoke(
             "delivery.list",
@@ -51,16 +51,17 @@ class AsyncDeliveries:
                 yield item
 
     async def get(self, delivery_id: str) -> DeliveryView:
-        """Look at a delivery.
+        """Get a delivery.
 
-        The event as it is sent, how often that was tried, and what the receiver answered last.
+        Returns the event as it is sent, how often it was tried, and the last answer of the receiver.
         """
         return await self._caller.invoke("delivery.get", {"delivery_id": delivery_id}, DeliveryView)
 
     async def retry(self, delivery_id: str, *, idempotency_key: str | None = None) -> DeliveryView:
         """Send an event again.
 
-        At once, with the same id, and with all its attempts anew; also one that was delivered or put aside.
+        Sends it at once, with the same id and a full set of attempts. This works for events that were delivered or
+        given up, too.
         """
         return await self._caller.invoke(
             "delivery.retry", {"delivery_id": delivery_id}, DeliveryView, idempotency_key=idempotency_key

@@ -50,11 +50,11 @@ class AsyncExecutions:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionPage:
-        """List executions.
+        """List runs.
 
         Newest first unless `order` says otherwise, without inputs and outputs. Filter by status, workflow, starter,
-        label or time to find those that wait for somebody or failed; then look at one with execution.status. An
-        agent is told the `total` of one workflow only.
+        label or time to find runs that failed or wait for somebody; then look at one with execution.status. Agents
+        get the `total` of one workflow only.
         """
         return await self._caller.invoke(
             "execution.list",
@@ -92,7 +92,7 @@ class AsyncExecutions:
         count: bool | None = None,
         limit: int | None = None,
     ) -> AsyncIterator[ExecutionSummary]:
-        """List executions: all of them; `limit` is the size of a page."""
+        """List runs: all of them; `limit` is the size of a page."""
         async for page in self._caller.pages(
             "execution.list",
             {
@@ -115,10 +115,11 @@ class AsyncExecutions:
                 yield item
 
     async def status(self, execution_id: str) -> ExecutionView:
-        """Look at an execution.
+        """Get a run.
 
-        Status, input, output or error, state, how each node stands, and everything that it waits for: questions to
-        answer with execution.answer, activities to submit, signals, timers and child executions.
+        Returns status, input, output or error, state, the status of each node, and everything that the run waits
+        for: questions to answer with execution.answer, activities to submit, signals, timers and child runs. To
+        wait for a change, use execution.wait.
         """
         return await self._caller.invoke("execution.status", {"execution_id": execution_id}, ExecutionView)
 
@@ -131,11 +132,11 @@ class AsyncExecutions:
         cursor: str | None = None,
         wait_seconds: float | None = None,
     ) -> HistoryPage:
-        """Read the history of an execution.
+        """Read the history of a run.
 
-        Every decision and every event, oldest first, with its sequence number. Fork from one of them with
-        execution.fork. To follow an execution, ask again for what comes `after` the last one, with `wait_seconds`,
-        until it has `ended`.
+        Returns every decision and every event, oldest first, with its sequence number. Pass one of them to
+        execution.fork to start from there. To follow a run, ask again for what comes `after` the last one, with
+        `wait_seconds`, until it has `ended`.
         """
         return await self._caller.invoke(
             "execution.history",
@@ -157,7 +158,7 @@ class AsyncExecutions:
         limit: int | None = None,
         wait_seconds: float | None = None,
     ) -> AsyncIterator[RecordView]:
-        """Read the history of an execution: all of them; `limit` is the size of a page."""
+        """Read the history of a run: all of them; `limit` is the size of a page."""
         async for page in self._caller.pages(
             "execution.history",
             {"execution_id": execution_id, "after": after, "limit": limit, "wait_seconds": wait_seconds},
@@ -167,9 +168,9 @@ class AsyncExecutions:
                 yield item
 
     async def query(self, execution_id: str, *, expression: str) -> QueryAnswer:
-        """Ask something about an execution.
+        """Query the data of a run.
 
-        Evaluates a jq expression where the execution stands now, or stood when it ended. Changes nothing.
+        Evaluates a jq expression on the run as it is now, or as it was when it ended. Changes nothing.
         """
         return await self._caller.invoke(
             "execution.query", {"execution_id": execution_id, "expression": expression}, QueryAnswer
@@ -178,11 +179,10 @@ class AsyncExecutions:
     async def wait(
         self, execution_id: str, *, wait_seconds: float | None = None, after_sequence: int | None = None
     ) -> ExecutionResult:
-        """Wait for an execution.
+        """Wait for a run.
 
-        Comes back as soon as it has ended or asks somebody something, and otherwise when the time is up: then
-        `status` says how it stands, and the call can be made again. Use it instead of asking for the status again
-        and again.
+        Returns as soon as the run has ended or asks a question, or when the time is up; `status` says which. Use it
+        instead of polling the status, and call it again if the run continues.
         """
         return await self._caller.invoke(
             "execution.wait",
@@ -193,9 +193,9 @@ class AsyncExecutions:
     async def pause(
         self, execution_id: str, *, reason: str | None = None, idempotency_key: str | None = None
     ) -> ExecutionHandle:
-        """Pause an execution.
+        """Pause a run.
 
-        It makes no new moves until execution.resume; results that come in meanwhile are kept, and its timers wait.
+        It makes no new moves until execution.resume. Results that arrive meanwhile are kept, and its timers wait.
         """
         return await self._caller.invoke(
             "execution.pause",
@@ -205,9 +205,9 @@ class AsyncExecutions:
         )
 
     async def resume(self, execution_id: str, *, idempotency_key: str | None = None) -> ExecutionHandle:
-        """Let a paused execution go on.
+        """Resume a paused run.
 
-        It goes on where it was. To answer a question that an execution waits for, call execution.answer instead.
+        It continues where it was. To answer a question that a run waits for, call execution.answer instead.
         """
         return await self._caller.invoke(
             "execution.resume", {"execution_id": execution_id}, ExecutionHandle, idempotency_key=idempotency_key
@@ -216,10 +216,10 @@ class AsyncExecutions:
     async def cancel(
         self, execution_id: str, *, reason: str | None = None, idempotency_key: str | None = None
     ) -> ExecutionHandle:
-        """Cancel an execution.
+        """Cancel a run.
 
-        Stops its work and its child executions; what the workflow says must be undone is undone first, so that the
-        status may be `cancelling` for a while.
+        Stops its work and its child runs. The steps that the workflow declares for undoing run first, so the status
+        may be `cancelling` for a while.
         """
         return await self._caller.invoke(
             "execution.cancel",
@@ -238,11 +238,11 @@ class AsyncExecutions:
         note: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Try again what failed.
+        """Retry what failed.
 
-        A failed execution stays as it is; a new one is forked from just before the failure, goes on from there, and
-        is what comes back. An activity that must not happen twice waits for a decision when its process died: it is
-        tried again in its own execution, or execution.submit_activity reports what came of it.
+        A failed run stays as it is: a new run is forked from just before the failure, continues from there, and is
+        returned. An activity that must not happen twice waits for a decision if its process died: retry repeats it
+        in its own run, and execution.submit_activity reports its outcome instead.
         """
         return await self._caller.invoke(
             "execution.retry",
@@ -265,10 +265,10 @@ class AsyncExecutions:
         new_execution_id: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Start a new execution from the middle of another.
+        """Start a new run from the middle of another.
 
-        Everything up to a record of the history counts as done; the new execution goes on from there. Use it to
-        repeat the part of a failed execution that went wrong. The original stays as it is.
+        Everything up to a record of the history counts as done; the new run continues from there. Use it to repeat
+        the part of a failed run that went wrong. The original stays as it is.
         """
         return await self._caller.invoke(
             "execution.fork",
@@ -278,9 +278,9 @@ class AsyncExecutions:
         )
 
     async def delete(self, execution_id: str, *, idempotency_key: str | None = None) -> Deleted:
-        """Delete an execution that has ended.
+        """Delete a run that has ended.
 
-        Its history goes with it, and its child executions. What still goes on must be cancelled first.
+        Deletes its history and its child runs too. Cancel a run that has not ended first.
         """
         return await self._caller.invoke(
             "execution.delete", {"execution_id": execution_id}, Deleted, idempotency_key=idempotency_key
@@ -296,10 +296,10 @@ class AsyncExecutions:
         note: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Send a signal to an execution.
+        """Send a signal to a run.
 
-        A node that waits for a signal of that name takes it; otherwise it is kept until one does. With the same
-        `signal_id` it counts once, however often it is sent.
+        A node that waits for a signal of this name takes it; otherwise the run keeps it until one does. With the
+        same `signal_id`, it counts once, however often you send it.
         """
         return await self._caller.invoke(
             "execution.signal",
@@ -319,10 +319,10 @@ class AsyncExecutions:
         wait_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> UpdateAnswer:
-        """Send a signal and wait until it was taken.
+        """Send a signal and wait until a node takes it.
 
-        Answers with what `query` gives once a node took the signal and went on. When nobody takes it in time,
-        `taken` is false, and the signal waits in the execution as if execution.signal had sent it.
+        Returns the result of `query` when a node has taken the signal. If no node takes it in time, `taken` is
+        false, and the signal waits in the run as with execution.signal.
         """
         return await self._caller.invoke(
             "execution.update",
@@ -349,12 +349,12 @@ class AsyncExecutions:
         note: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Answer a question that an execution asks.
+        """Answer a question of a run.
 
-        Look at `waiting_for.questions` of execution.status for the prompt and the schema of the answer. Name the
-        node, its visit or the interrupt id if several questions are open. The first answer that fits is taken.
-        People answer: a model may only where a question says `answered_by: anyone`, and of `approvers` only those
-        that the question names.
+        See `waiting_for.questions` of execution.status for the prompt and the schema of the answer. If several
+        questions are open, name the node, its visit or the interrupt id. The first answer that fits is taken.
+        People answer: a model may only where a question says `answered_by: anyone`, and where `approvers` are
+        named, only they may.
         """
         return await self._caller.invoke(
             "execution.answer",
@@ -384,12 +384,12 @@ class AsyncExecutions:
         holder: str | None = None,
         idempotency_key: str | None = None,
     ) -> ExecutionHandle:
-        """Report what came of an activity.
+        """Report the outcome of an activity.
 
-        For activities that are done outside of the server (`waiting_for.activities` of execution.status lists
-        them), and for those whose outcome is in doubt. A result that does not fit the node's schema counts as a
-        failed attempt. What a model or agent used counts for the limits of the run and of all runs above it; beyond
-        them, the activity fails.
+        For activities that are performed outside the server (`waiting_for.activities` of execution.status lists
+        them), and for activities whose outcome is unknown. A result that does not fit the node's schema counts as a
+        failed attempt. What a model or agent used counts toward the limits of the run and of all runs above it;
+        beyond them, the activity fails.
         """
         return await self._caller.invoke(
             "execution.submit_activity",
@@ -419,10 +419,10 @@ class AsyncExecutions:
         holder: str | None = None,
         idempotency_key: str | None = None,
     ) -> ActivityView:
-        """Take an activity for a while.
+        """Lease an activity for a while.
 
-        For several workers that do the activities of one execution: while one holds it, nobody else gets it. Extend
-        the lease while the work goes on, then call execution.submit_activity.
+        For several workers that perform the activities of one run: while one holds the lease, no other gets the
+        activity. Extend the lease while you work, then call execution.submit_activity.
         """
         return await self._caller.invoke(
             "execution.lease_activity",
@@ -446,12 +446,12 @@ class AsyncExecutions:
         after: int | None = None,
         last_event_id: str | None = None,
     ) -> AsyncIterator[StreamEvent]:
-        """Follow an execution.
+        """Follow a run.
 
-        Events of type status, node, output, error and complete, from the beginning or after a sequence number;
-        `complete` is the last. A reader that was cut off sends the id of the last event it got and misses nothing.
-        Of an agent, `turn` is what its model said, `tool` a call that begins or ends, and `delta` what the model is
-        writing now.
+        Streams events of type status, node, output, error and complete, from the start or after a sequence number;
+        `complete` is the last. A reader that was disconnected sends the id of the last event it got, and misses
+        nothing. For an agent, `turn` is what its model said, `tool` a call that begins or ends, and `delta` what
+        the model is writing now.
         """
         return self._caller.events(
             "execution.stream",
@@ -459,36 +459,36 @@ class AsyncExecutions:
         )
 
     def changes(self, *, last_event_id: str | None = None) -> AsyncIterator[StreamEvent]:
-        """Follow which executions change.
+        """Follow which runs change.
 
-        A stream of `changed` events, each with the ids of executions that moved, at most ten a second; `many` says
-        that there were more than the event names. It begins with what moved in the last minute. Read the executions
-        to know how they stand now.
+        Streams `changed` events with the ids of runs that moved, at most ten a second; `many` says that there were
+        more than the event names. The stream starts with the changes of the last minute. Read the runs to see their
+        present state.
         """
         return self._caller.events("execution.changes", {"last_event_id": last_event_id})
 
     async def drawing(self, execution_id: str) -> RunDrawing:
-        """Draw an execution.
+        """Draw a run.
 
-        The workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style sheet.
-        Workflows with very many nodes are not drawn.
+        Returns the workflow as SVG: each node is a link to `#node-ID`, with its status as a class. It has no style
+        sheet. Very large workflows are not drawn.
         """
         return await self._caller.invoke("execution.drawing", {"execution_id": execution_id}, RunDrawing)
 
     async def timeline(self, execution_id: str, *, at: str | None = None) -> Timeline:
-        """Look at the visits of an execution along time.
+        """Show the visits of a run over time.
 
-        A lane for each node with a bar for each visit: when it began and ended, how often it was tried, and the
-        records in the history that say so. Where there are very many visits, a bar stands for several in a row.
+        Returns a lane for each node with a bar for each visit: when it began and ended, how often it was tried, and
+        the records in the history that say so. Where there are very many visits, one bar covers several in a row.
         `decisions` says who decided what, and when.
         """
         return await self._caller.invoke("execution.timeline", {"execution_id": execution_id, "at": at}, Timeline)
 
     async def progress(self, execution_id: str) -> ExecutionReports:
-        """Look at what the activities of an execution report.
+        """Show what the activities of a run report.
 
-        How far each attempt is, the last lines of their logs, and log messages that MCP servers sent while their
-        tools were called. They are kept in the memory of the process that performs the execution, for the
-        executions that reported last; nothing is stored, and secrets are masked.
+        Returns how far each attempt is, the last lines of its log, and log messages that MCP servers sent during
+        calls of their tools. The process that performs the run keeps them in memory, for the runs that reported
+        last. Nothing is stored, and secrets are masked.
         """
         return await self._caller.invoke("execution.progress", {"execution_id": execution_id}, ExecutionReports)

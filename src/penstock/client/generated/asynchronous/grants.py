@@ -29,8 +29,8 @@ class AsyncGrants:
     ) -> GrantView:
         """Let an agent act by itself for a while.
 
-        Under the preset `strict`, everything that an agent changes waits for approval. What a grant covers does
-        not, until the grant ends; what could do harm also needs a preflight, an idempotency key and a
+        Under the preset `strict`, every change by an agent waits for approval. A change that a grant covers does
+        not, until the grant ends. A change that could do harm also needs a preflight, an idempotency key and a
         justification.
         """
         return await self._caller.invoke(
@@ -49,7 +49,7 @@ class AsyncGrants:
     async def list(self, *, limit: int | None = None, cursor: str | None = None) -> GrantPage:
         """List what agents may do by themselves.
 
-        Those that have ended are listed, too, until somebody deletes them.
+        Expired grants are listed too, until somebody deletes them.
         """
         return await self._caller.invoke("grant.list", {"limit": limit, "cursor": cursor}, GrantPage)
 
@@ -62,7 +62,7 @@ class AsyncGrants:
     async def delete(self, grant_id: str, *, idempotency_key: str | None = None) -> Deleted:
         """End a grant now.
 
-        From then on, what it covered waits for approval again.
+        From then on, the changes that it covered wait for approval again.
         """
         return await self._caller.invoke(
             "grant.delete", {"grant_id": grant_id}, Deleted, idempotency_key=idempotency_key

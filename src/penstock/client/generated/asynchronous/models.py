@@ -37,8 +37,8 @@ class AsyncModels:
     ) -> ModelView:
         """Register a model.
 
-        Names a provider's model, and the secret that holds the key for it. Nodes can use it at once. Refused if the
-        id is taken.
+        Names a provider's model, and the secret that holds its key. Nodes can use it at once. Refused if the id is
+        taken.
         """
         return await self._caller.invoke(
             "model.create",
@@ -63,7 +63,7 @@ class AsyncModels:
     async def get(self, model_id: str) -> ModelView:
         """Get a model.
 
-        The provider, the model's name there, its parameters, prices, limits and fallbacks; never a key.
+        Returns the provider and its name for the model, parameters, prices, limits and fallbacks; never a key.
         """
         return await self._caller.invoke("model.get", {"model_id": model_id}, ModelView)
 
@@ -72,7 +72,7 @@ class AsyncModels:
     ) -> ModelPage:
         """List models.
 
-        Models by id; use it to find out which there are.
+        Returns models by id. Use it to find a model that nodes and agents can name.
         """
         return await self._caller.invoke("model.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, ModelPage)
 
@@ -102,8 +102,8 @@ class AsyncModels:
     ) -> ModelView:
         """Change a model.
 
-        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole entry. Send the ETag that you read as If-Match; the call is then refused if the entry has
+        changed since.
         """
         return await self._caller.invoke(
             "model.update",
@@ -131,7 +131,7 @@ class AsyncModels:
     ) -> Deleted:
         """Delete a model.
 
-        Nodes and agents that name it fail from the next call on.
+        Nodes and agents that name it fail from their next call on.
         """
         return await self._caller.invoke(
             "model.delete", {"model_id": model_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key

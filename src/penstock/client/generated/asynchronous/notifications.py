@@ -29,10 +29,10 @@ class AsyncNotifications:
         authentication: Mapping[str, Any] | None = None,
         idempotency_key: str | None = None,
     ) -> NotificationView:
-        """Tell somebody of one execution.
+        """Notify an address about one run.
 
-        The receiver is told how it stands now, when it asks something, and how it ended, at least once each; then
-        it is forgotten. It is told what you may see of the execution, for as long as your key is valid.
+        The receiver gets the present status, every question and the end of the run, at least once each. Then the
+        notification is deleted. It gets what you may see of the run, for as long as your key is valid.
         """
         return await self._caller.invoke(
             "notification.set",
@@ -49,9 +49,9 @@ class AsyncNotifications:
         )
 
     async def get(self, execution_id: str, notification_id: str) -> NotificationView:
-        """Look at who is told of an execution.
+        """Get a notification of a run.
 
-        Where to and in which words; never the token. What was sent is listed by delivery.list with its
+        Returns the address and the protocol; never the token. delivery.list shows what was sent, by its
         `endpoint_id`.
         """
         return await self._caller.invoke(
@@ -59,14 +59,14 @@ class AsyncNotifications:
         )
 
     async def list(self, execution_id: str) -> NotificationPage:
-        """List who is told of an execution.
+        """List the notifications of a run.
 
-        Those that are not done yet: a receiver that was told the end is not listed any more.
+        A notification is deleted after its final event was delivered, and is then no longer listed.
         """
         return await self._caller.invoke("notification.list", {"execution_id": execution_id}, NotificationPage)
 
     async def delete(self, execution_id: str, notification_id: str, *, idempotency_key: str | None = None) -> Deleted:
-        """Stop telling somebody of an execution.
+        """Delete a notification of a run.
 
         Nothing more is sent, not even what waits to be sent again.
         """

@@ -20,10 +20,11 @@ class AsyncPreflights:
     async def run(
         self, *, operation: str, arguments: Mapping[str, Any] | None = None, idempotency_key: str | None = None
     ) -> PreflightView:
-        """Look at what a call would do, without making it.
+        """Preview a call without making it.
 
-        Answers with what it would touch, whether it would wait for approval and for whose, a digest of exactly this
-        call, and a handle with which the call can be made once. Refused like the call itself.
+        Returns what the call would touch, who would have to approve it, a digest of exactly this call, and a
+        handle. With the handle, the call can be made once. A preflight is refused where the call itself would be
+        refused. Use it before a change that could do harm.
         """
         return await self._caller.invoke(
             "preflight.run",

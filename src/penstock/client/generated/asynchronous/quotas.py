@@ -20,7 +20,7 @@ class AsyncQuotas:
         self._caller = caller
 
     async def get(self, subject: str, *, tenant: str | None = None) -> QuotaView:
-        """Read what a tenant or a key may use, and what it has used today."""
+        """Get the quotas and today's usage of a tenant or a key."""
         return await self._caller.invoke("quota.get", {"subject": subject, "tenant": tenant}, QuotaView)
 
     async def list(
@@ -28,7 +28,7 @@ class AsyncQuotas:
     ) -> QuotaPage:
         """List quotas that were changed.
 
-        Everything else has the quotas of the settings.
+        Every other tenant and key has the quotas of the settings.
         """
         return await self._caller.invoke("quota.list", {"tenant": tenant, "limit": limit, "cursor": cursor}, QuotaPage)
 
@@ -50,10 +50,10 @@ class AsyncQuotas:
         storage_bytes: int | UnsetType | None = UNSET,
         idempotency_key: str | None = None,
     ) -> QuotaView:
-        """Set what a tenant or a key may use.
+        """Set the quotas of a tenant or a key.
 
-        Holds for the next start; runs that are under way go on. What is left out is as the settings have it, and
-        null lifts a quota. Only the operator sets the quotas of a whole tenant.
+        Applies from the next start; runs in progress continue. A quota that you leave out stays as in the settings,
+        and null lifts it. Only the operator sets the quotas of a whole tenant.
         """
         return await self._caller.invoke(
             "quota.set",
@@ -71,7 +71,7 @@ class AsyncQuotas:
         )
 
     async def reset(self, subject: str, *, tenant: str | None = None, idempotency_key: str | None = None) -> Deleted:
-        """Let a tenant or a key have the quotas of the settings again."""
+        """Reset a tenant or a key to the quotas of the settings."""
         return await self._caller.invoke(
             "quota.reset", {"subject": subject, "tenant": tenant}, Deleted, idempotency_key=idempotency_key
         )

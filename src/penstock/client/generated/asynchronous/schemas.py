@@ -29,8 +29,8 @@ class AsyncSchemas:
     ) -> SchemaView:
         """Register a schema.
 
-        Keeps a JSON Schema under an id, after checking that it is one; `$ref: schema:ID@1` means it. Refused if the
-        id is taken.
+        Stores a JSON Schema under an id, after checking it; documents refer to it with `$ref: schema:ID@1`. Refused
+        if the id is taken.
         """
         return await self._caller.invoke(
             "schema.create",
@@ -42,7 +42,7 @@ class AsyncSchemas:
     async def get(self, schema_id: str) -> SchemaView:
         """Get a schema.
 
-        The newest version of the schema, with its title and its ETag, and which versions there are.
+        Returns the newest version with its title and its ETag, and the numbers of all versions.
         """
         return await self._caller.invoke("schema.get", {"schema_id": schema_id}, SchemaView)
 
@@ -51,7 +51,7 @@ class AsyncSchemas:
     ) -> SchemaPage:
         """List schemas.
 
-        Ids with their schemas, in order of the id.
+        Returns the ids with their schemas, ordered by id.
         """
         return await self._caller.invoke(
             "schema.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, SchemaPage
@@ -75,8 +75,8 @@ class AsyncSchemas:
     ) -> SchemaView:
         """Change a schema.
 
-        Replaces the whole schema, and makes a version if it differs. Send the ETag that you read as If-Match to be
-        refused when somebody else changed it.
+        Replaces the whole schema, and makes a new version if it differs. Send the ETag that you read as If-Match;
+        the call is then refused if the entry has changed since.
         """
         return await self._caller.invoke(
             "schema.update",
@@ -96,7 +96,7 @@ class AsyncSchemas:
     ) -> Deleted:
         """Delete a schema.
 
-        Workflows, tools and other schemas keep their copies; only the entry goes, with its versions.
+        Deletes the entry with its versions. Workflows, tools and other schemas keep their copies.
         """
         return await self._caller.invoke(
             "schema.delete", {"schema_id": schema_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -105,7 +105,7 @@ class AsyncSchemas:
     async def get_version(self, schema_id: str, version: int) -> SchemaVersion:
         """Get a version of a schema.
 
-        As it was registered, with the hash that copies of it carry in `$comment`.
+        Returns it as it was registered, with the hash that its copies have in `$comment`.
         """
         return await self._caller.invoke(
             "schema.get_version", {"schema_id": schema_id, "version": version}, SchemaVersion

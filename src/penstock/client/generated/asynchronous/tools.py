@@ -44,7 +44,7 @@ class AsyncTools:
         """Register a tool.
 
         Names a request, a tool of an MCP server, a Python step or a stored query, and what a call of it needs. Call
-        it with tool.execute, in workflows and by agents as tool:ID. Refused if the id is taken.
+        it with tool.execute; workflows and agents call it as tool:ID. Refused if the id is taken.
         """
         return await self._caller.invoke(
             "tool.create",
@@ -74,14 +74,14 @@ class AsyncTools:
     async def get(self, tool_id: str) -> ToolView:
         """Get a tool.
 
-        What performs it, the schemas of its arguments and result, and what a call needs.
+        Returns what performs it, the schemas of its arguments and result, and what a call needs.
         """
         return await self._caller.invoke("tool.get", {"tool_id": tool_id}, ToolView)
 
     async def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> ToolPage:
         """List tools.
 
-        Tools by id; use it to find out which there are.
+        Returns registered tools by id. Use it to find a tool for tool.execute.
         """
         return await self._caller.invoke("tool.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, ToolPage)
 
@@ -116,8 +116,8 @@ class AsyncTools:
     ) -> ToolView:
         """Change a tool.
 
-        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole entry. Send the ETag that you read as If-Match; the call is then refused if the entry has
+        changed since.
         """
         return await self._caller.invoke(
             "tool.update",
@@ -148,7 +148,7 @@ class AsyncTools:
     async def delete(self, tool_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a tool.
 
-        Workflows and agents that name it cannot use it any more; what performs it stays.
+        Workflows and agents that name it can no longer use it. The server, step or query behind it stays.
         """
         return await self._caller.invoke(
             "tool.delete", {"tool_id": tool_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -159,9 +159,8 @@ class AsyncTools:
     ) -> ExecutionResult:
         """Call a registered tool.
 
-        Starts a durable execution of one call and waits with it for a bounded time. If it takes longer, or asks
-        something, the answer says how the execution stands; go on with execution.wait, execution.answer or
-        execution.cancel.
+        Starts a durable run of one call and waits for it for a limited time. If it takes longer or asks something,
+        the answer has the status of the run; continue with execution.wait, execution.answer or execution.cancel.
         """
         return await self._caller.invoke(
             "tool.execute",

@@ -17,7 +17,7 @@ class AsyncTriggers:
     async def list(self, *, workflow_id: str | None = None) -> TriggerList:
         """List the webhooks that start or signal workflows.
 
-        Addresses to give to senders, how their requests are signed, and the name of the secret; never the secret
-        itself. Where events are sent to is listed by webhook.list, schedules by schedule.list.
+        Returns the addresses to give to senders, how requests are signed, and the name of the secret; never the
+        secret itself. webhook.list has the addresses that events are sent to, schedule.list the schedules.
         """
         return await self._caller.invoke("trigger.list", {"workflow_id": workflow_id}, TriggerList)

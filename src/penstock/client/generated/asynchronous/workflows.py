@@ -42,8 +42,8 @@ class AsyncWorkflows:
     ) -> WorkflowView:
         """Create a workflow.
 
-        Stores the first version of a workflow, after checking it completely. Give the document as an object or as
-        text. Refused if the name is taken; call workflow.update then. Afterwards start it with workflow.execute.
+        Stores the first version of a workflow, after checking it completely. Send the document as an object or as
+        text. Refused if the name is taken; then call workflow.update. Start it with workflow.execute.
         """
         return await self._caller.invoke(
             "workflow.create",
@@ -55,8 +55,8 @@ class AsyncWorkflows:
     async def get(self, workflow_id: str, *, hash: str | None = None) -> WorkflowView:
         """Get a workflow.
 
-        Returns the document, the schemas of input and output, and the hash of the version. Older versions by their
-        hash.
+        Returns the document, the schemas of input and output, and the hash of the version. Get an older version by
+        its hash.
         """
         return await self._caller.invoke("workflow.get", {"workflow_id": workflow_id, "hash": hash}, WorkflowView)
 
@@ -65,7 +65,8 @@ class AsyncWorkflows:
     ) -> WorkflowPage:
         """List workflows.
 
-        Names with titles and descriptions, in order of the name. Use it to find out what can be executed.
+        Returns names with titles and descriptions, ordered by name. Use it to find a workflow to start with
+        workflow.execute.
         """
         return await self._caller.invoke(
             "workflow.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, WorkflowPage
@@ -90,8 +91,8 @@ class AsyncWorkflows:
     ) -> WorkflowView:
         """Change a workflow.
 
-        Stores a new version after checking it completely; runs that exist stay with theirs. Send the ETag that you
-        read as If-Match to be refused when somebody else changed it in between.
+        Stores a new version after checking it completely; existing runs keep theirs. Send the ETag that you read as
+        If-Match; the call is then refused if the workflow has changed since.
         """
         return await self._caller.invoke(
             "workflow.update",
@@ -112,7 +113,7 @@ class AsyncWorkflows:
     ) -> Deleted:
         """Delete a workflow.
 
-        New runs cannot be started; runs that exist go on, and their versions are kept. Its schedules stop.
+        It can no longer be started. Existing runs continue, and their versions are kept. Its schedules stop.
         """
         return await self._caller.invoke(
             "workflow.delete",
@@ -124,15 +125,15 @@ class AsyncWorkflows:
     async def validate(self, *, document: Mapping[str, Any] | None = None, source: str | None = None) -> Validation:
         """Check a workflow document.
 
-        Finds everything that is wrong with it at once, with places and hints, and stores nothing. Text gives lines
-        too.
+        Finds every mistake at once, with places and hints, and stores nothing. If you send text, mistakes have line
+        numbers too.
         """
         return await self._caller.invoke("workflow.validate", {"document": document, "source": source}, Validation)
 
     async def versions(self, workflow_id: str, *, limit: int | None = None, cursor: str | None = None) -> WorkflowPage:
         """List the versions of a workflow.
 
-        Newest first. Get one by its hash, or compare two with workflow.diff.
+        Newest first. Get one by its hash with workflow.get, or compare two with workflow.diff.
         """
         return await self._caller.invoke(
             "workflow.versions", {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}, WorkflowPage
@@ -157,8 +158,8 @@ class AsyncWorkflows:
     ) -> Difference:
         """Compare versions of a workflow.
 
-        Two stored versions by hash, or a stored one with a document. Says what differs and whether it breaks
-        callers.
+        Compares two stored versions by hash, or a stored version with a document. Says what differs and whether it
+        breaks callers.
         """
         return await self._caller.invoke(
             "workflow.diff",
@@ -169,7 +170,7 @@ class AsyncWorkflows:
     async def export(self, *, prefix: str | None = None) -> Bundle:
         """Export workflows.
 
-        The newest documents in one piece, as workflow.import takes them.
+        Returns the newest documents in one bundle, which workflow.import takes.
         """
         return await self._caller.invoke("workflow.export", {"prefix": prefix}, Bundle)
 
@@ -182,8 +183,8 @@ class AsyncWorkflows:
     ) -> Imported:
         """Import workflows.
 
-        Checks all documents first and stores all of them, or none if one is wrong or cannot be stored. Names that
-        exist are skipped unless `overwrite` is set.
+        Checks all documents first, and stores all of them or none. Workflows that exist are skipped unless
+        `overwrite` is set.
         """
         return await self._caller.invoke(
             "workflow.import",
@@ -200,9 +201,9 @@ class AsyncWorkflows:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> ExecutionPage:
-        """List the executions of a workflow.
+        """List the runs of a workflow.
 
-        Newest first, of all its versions; also of a workflow that was deleted.
+        Newest first, of all its versions; works for deleted workflows too.
         """
         return await self._caller.invoke(
             "workflow.executions",
@@ -213,7 +214,7 @@ class AsyncWorkflows:
     async def executions_all(
         self, workflow_id: str, *, status: str | Sequence[str] | None = None, limit: int | None = None
     ) -> AsyncIterator[ExecutionSummary]:
-        """List the executions of a workflow: all of them; `limit` is the size of a page."""
+        """List the runs of a workflow: all of them; `limit` is the size of a page."""
         async for page in self._caller.pages(
             "workflow.executions", {"workflow_id": workflow_id, "status": status, "limit": limit}, ExecutionPage
         ):
@@ -236,10 +237,9 @@ class AsyncWorkflows:
     ) -> ExecutionView | ExecutionHandle:
         """Start a workflow.
 
-        Starts a durable execution of the newest version and answers with a handle at once; look at it with
-        execution.status or wait for it with execution.wait. With `sync` the call waits for the end, for a bounded
-        time, and answers with the finished execution; if it takes longer, the handle comes back and the execution
-        goes on.
+        Starts a durable run of the newest version and returns a handle at once; look at it with execution.status or
+        wait for it with execution.wait. With `sync`, the call waits for a limited time and returns the finished
+        run; if the run takes longer, it returns the handle and the run continues.
         """
         answer: ExecutionView | ExecutionHandle = await self._caller.invoke_any(
             "workflow.execute",
@@ -264,8 +264,8 @@ class AsyncWorkflows:
     ) -> Drawing:
         """Draw a workflow.
 
-        An SVG picture without styles and scripts, for pages that have the styles, and its nodes and routes as a
-        list, of which `nodes_from` and `limit` choose a part.
+        Returns an SVG drawing without styles and scripts, for pages that have the styles, and its nodes and routes
+        as a list, of which `nodes_from` and `limit` select a part.
         """
         return await self._caller.invoke(
             "workflow.draw",
@@ -276,8 +276,8 @@ class AsyncWorkflows:
     async def test(self, workflow_id: str, *, hash: str | None = None, case: str | None = None) -> TestReport:
         """Run the test cases of a workflow.
 
-        The cases in its document (`tests`), in memory: activities give what the case says, and nothing is called.
-        Child workflows are taken as they are stored now.
+        Runs the cases in its document (`tests`) in memory: activities return what the case says, and nothing is
+        called. Child workflows are used as they are stored now.
         """
         return await self._caller.invoke(
             "workflow.test", {"workflow_id": workflow_id, "hash": hash, "case": case}, TestReport
@@ -292,10 +292,10 @@ class AsyncWorkflows:
         mocks: Mapping[str, Any] | None = None,
         answers: Mapping[str, Any] | None = None,
     ) -> SimulatedRun:
-        """Run a workflow dry.
+        """Simulate a workflow.
 
         Says which nodes a run with this input would visit and how it would end. Nothing is called and nothing is
-        stored; it goes as far as it can without the results of activities, unless `mocks` has them.
+        stored. It goes as far as it can without the results of activities, unless `mocks` has them.
         """
         return await self._caller.invoke(
             "workflow.simulate",

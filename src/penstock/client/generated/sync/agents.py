@@ -38,8 +38,8 @@ class Agents:
     ) -> AgentView:
         """Register an agent.
 
-        Keeps an agent: a model with instructions, and what it may use. Give it work with agent.execute. Refused if
-        the id is taken.
+        Stores an agent: a model with instructions, and the tools and workflows that it may use. Give it work with
+        agent.execute, or talk to it with agent.message. Refused if the id is taken.
         """
         return self._caller.invoke(
             "agent.create",
@@ -64,15 +64,15 @@ class Agents:
     def get(self, agent_id: str) -> AgentView:
         """Get an agent.
 
-        Its model, instructions, workflows and tools.
+        Returns its model, instructions, workflows and tools.
         """
         return self._caller.invoke("agent.get", {"agent_id": agent_id}, AgentView)
 
     def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> AgentPage:
         """List agents.
 
-        Agents by id; use it to find out which there are. Those of the settings come first, with the first page and
-        beyond its limit. Documents with an `agent` block are in workflow.list.
+        Returns agents by id. Use it to find an agent for agent.execute or agent.message. Agents of the settings
+        come first, on the first page and beyond its limit. Documents with an `agent` block are in workflow.list.
         """
         return self._caller.invoke("agent.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, AgentPage)
 
@@ -101,8 +101,8 @@ class Agents:
     ) -> AgentView:
         """Change an agent.
 
-        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole entry. Send the ETag that you read as If-Match; the call is then refused if the entry has
+        changed since.
         """
         return self._caller.invoke(
             "agent.update",
@@ -128,7 +128,7 @@ class Agents:
     def delete(self, agent_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete an agent.
 
-        Only the entry goes; its model, tools and workflows stay.
+        Deletes only the entry; the agent's model, tools and workflows stay.
         """
         return self._caller.invoke(
             "agent.delete", {"agent_id": agent_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -137,8 +137,8 @@ class Agents:
     def cards(self, *, agent_id: str | None = None) -> AgentCards:
         """List the agents that are offered over A2A.
 
-        Each says what it is for. Its card and its address are under `/a2a/` and its id. Offered are agents whose
-        document has `expose: {a2a: true}`.
+        Each entry says what the agent is for. Its card and its address are under `/a2a/` and its id. An agent is
+        offered if its document has `expose: {a2a: true}`.
         """
         return self._caller.invoke("agent.cards", {"agent_id": agent_id}, AgentCards)
 
@@ -157,9 +157,10 @@ class Agents:
     ) -> ExecutionHandle | ExecutionResult:
         """Give work to an agent.
 
-        Starts a durable execution and answers with a handle at once; wait for it with execution.wait. It calls
-        tools with your rights, and may ask you something: `questions` in its result. With `sync` the call waits
-        until the agent has answered or asks something, for a bounded time.
+        Starts a durable run and returns a handle at once; wait for the result with execution.wait. The agent calls
+        tools with your rights, and may ask you questions: see `questions` in its result. With `sync`, the call
+        waits for a limited time until the agent has answered or asks something. To continue a conversation, use
+        agent.message instead.
         """
         answer: ExecutionHandle | ExecutionResult = self._caller.invoke_any(
             "agent.execute",
@@ -189,11 +190,11 @@ class Agents:
         wait_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> MessageResult:
-        """Say something to an agent.
+        """Send a message to an agent.
 
-        Begins a session, or goes on with one of yours: the agent knows what was said before. The answer comes from
-        a durable execution. With `sync` the call waits until the agent has answered or asks something, for a
-        bounded time; otherwise wait with execution.wait. While a message is not answered, a further one is refused.
+        Starts a session, or continues one of yours: the agent knows what was said before. The answer comes from a
+        durable run. With `sync`, the call waits for a limited time until the agent has answered or asks something;
+        otherwise wait with execution.wait. Until a message is answered, further messages are refused.
         """
         return self._caller.invoke(
             "agent.message",

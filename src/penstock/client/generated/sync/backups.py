@@ -17,16 +17,16 @@ class Backups:
     def create(self, *, idempotency_key: str | None = None) -> BackupView:
         """Make a backup of the whole store.
 
-        One moment of everything that all tenants have, copied while the server goes on, verified, and only then
-        named. It is put into the folder of the settings, under a name made of the time. The server never deletes a
-        backup that you asked for. The secret that stands beside the store is not in it.
+        Copies one consistent moment of the data of all tenants while the server runs, verifies the copy, and then
+        gives it its name. The backup is in the folder of the settings, named by the time. The server never deletes
+        a backup that you asked for. The secret beside the store is not included.
         """
         return self._caller.invoke("backup.create", {}, BackupView, idempotency_key=idempotency_key)
 
     def list(self) -> BackupListing:
         """List the backups in the folder of the settings.
 
-        A file is verified if this store knows that the server verified it, and its size and time are the same
-        since. After a restore, backups that are newer than the restored one are not known any more.
+        A file counts as verified if the server verified it, and its size and time are unchanged since. After a
+        restore, backups that are newer than the restored one are unknown.
         """
         return self._caller.invoke("backup.list", {}, BackupListing)

@@ -22,8 +22,8 @@ class ConsoleSessions:
     ) -> ConsoleSessionPage:
         """List your sessions of the console.
 
-        They are the browsers in which you are signed in, each with when it was signed in and with what, when it was
-        last used, and from where. With `key:read`, those of everybody in the tenant.
+        These are the browsers in which you are signed in: when and how you signed in, and when and from where the
+        session was last used. With `key:read`, it lists the sessions of everybody in the tenant.
         """
         return self._caller.invoke(
             "console_session.list", {"everybody": everybody, "limit": limit, "cursor": cursor}, ConsoleSessionPage
@@ -39,8 +39,8 @@ class ConsoleSessions:
     def end(self, console_session_id: str, *, idempotency_key: str | None = None) -> Deleted:
         """End a session of the console.
 
-        The browser is signed out with its next request. It is one of yours, or with `key:write` any in the tenant.
-        Keys and tokens stay valid.
+        The browser is signed out with its next request. You can end your own sessions, and with `key:write` any
+        session of the tenant. Keys and tokens stay valid.
         """
         return self._caller.invoke(
             "console_session.end", {"console_session_id": console_session_id}, Deleted, idempotency_key=idempotency_key

@@ -25,10 +25,9 @@ class Control:
         allow_existing_execution_id: Any = None,
         idempotency_key: str | None = None,
     ) -> dict[str, Any]:
-        """Start a run of a definition that is sent along (workflow profile).
+        """Start a run of a definition that you send (workflow profile).
 
-        Follows the run until it waits for somebody or ends. To start a workflow that is stored, call
-        workflow.execute.
+        Follows the run until it waits for input or ends. To start a stored workflow, call workflow.execute.
         """
         return self._caller.invoke(
             "control.workflow_start",
@@ -44,9 +43,10 @@ class Control:
         )
 
     def workflow_status(self, *, execution_id: Any = None) -> dict[str, Any]:
-        """Say what a run is doing (workflow profile).
+        """Show what a run is doing (workflow profile).
 
-        Phase, current node, state and what it waits for, in the published words; execution.status says more.
+        Returns the phase, the current node, the state and what the run waits for, in the published terms;
+        execution.status says more.
         """
         return self._caller.invoke("control.workflow_status", {"execution_id": execution_id}, dict[str, Any])
 
@@ -63,7 +63,7 @@ class Control:
     ) -> dict[str, Any]:
         """Answer the open question of a run (workflow profile).
 
-        Follows the run until it waits for somebody or ends.
+        Follows the run until it waits for input or ends.
         """
         return self._caller.invoke(
             "control.workflow_resume",
@@ -95,7 +95,7 @@ class Control:
     ) -> dict[str, Any]:
         """Report the outcome of an activity (workflow profile).
 
-        Follows the run until it waits for somebody or ends.
+        Follows the run until it waits for input or ends.
         """
         return self._caller.invoke(
             "control.workflow_submit_activity",
@@ -128,7 +128,7 @@ class Control:
     ) -> dict[str, Any]:
         """Send a signal to a run (workflow profile).
 
-        Follows the run until it waits for somebody or ends.
+        Follows the run until it waits for input or ends.
         """
         return self._caller.invoke(
             "control.workflow_signal",
@@ -168,7 +168,7 @@ class Control:
     ) -> dict[str, Any]:
         """List runs (workflow profile).
 
-        Newest first, by phase, name and time; execution.list says more.
+        Newest first, by phase, name and time; execution.list offers more.
         """
         return self._caller.invoke(
             "control.workflow_list",

@@ -27,7 +27,7 @@ class Drafts:
     ) -> DraftPage:
         """List calls that wait for approval, newest first.
 
-        Each says who wants what, why it waits, until when, and what came of it.
+        Each entry says who proposed what, why it waits, until when, and what the result was.
         """
         return self._caller.invoke(
             "draft.list", {"operation": operation, "status": status, "limit": limit, "cursor": cursor}, DraftPage
@@ -45,8 +45,8 @@ class Drafts:
     def get(self, draft_id: str) -> DraftView:
         """Get a call that waits, or waited, for approval.
 
-        Shows the whole call, its digest, who may approve it, and what came of it. An answer with a secret is shown
-        only to whoever made the call, for a day.
+        Returns the whole call, its digest, who may approve it, and its result. An answer with a secret is shown
+        only to the caller who proposed it, for one day.
         """
         return self._caller.invoke("draft.get", {"draft_id": draft_id}, DraftView)
 
@@ -61,8 +61,8 @@ class Drafts:
     ) -> DraftView:
         """Approve a call that waits.
 
-        Once enough people have approved it, the call is made, once, as the principal that wanted it; the answer
-        says what came of it, if that is known in time. Models and agents cannot approve.
+        When enough people have approved it, the call is made once, on behalf of the principal that proposed it. The
+        answer has the result, if it is known in time. Models and agents cannot approve.
         """
         return self._caller.invoke(
             "draft.approve",
@@ -82,7 +82,7 @@ class Drafts:
     ) -> DraftView:
         """Reject a call that waits.
 
-        One approver who rejects it is enough: it is not made.
+        One approver who rejects it is enough: the call is not made.
         """
         return self._caller.invoke(
             "draft.reject",
@@ -100,10 +100,10 @@ class Drafts:
         wait_seconds: float | None = None,
         idempotency_key: str | None = None,
     ) -> DraftView:
-        """Make a call that you have looked at.
+        """Make a call that you have reviewed.
 
-        For a draft that its caller asked for, and that nothing else makes wait: whoever asked for it makes the call
-        with the digest of what they have seen. Of any other draft it is the approval of somebody who may give it.
+        For a draft that its caller asked for and that needs no other approval: the caller makes the call, and sends
+        the digest of what they reviewed. For any other draft, it counts as an approval, if you may give one.
         """
         return self._caller.invoke(
             "draft.commit",
@@ -115,7 +115,7 @@ class Drafts:
     def cancel(self, draft_id: str, *, reason: str | None = None, idempotency_key: str | None = None) -> DraftView:
         """Withdraw a call that waits for approval.
 
-        Whoever made the call can, and whoever may approve it.
+        The caller who proposed it can withdraw it, and so can its approvers.
         """
         return self._caller.invoke(
             "draft.cancel", {"draft_id": draft_id, "reason": reason}, DraftView, idempotency_key=idempotency_key
@@ -124,14 +124,14 @@ class Drafts:
     def propose(self, draft_id: str, *, idempotency_key: str | None = None) -> DraftView:
         """Propose a call again that was not made.
 
-        For a draft that was rejected, has expired, or drifted: the same call is made again by whoever made it
-        first, on the state as it is now. The draft stays as it is; the answer is the new one.
+        For a draft that was rejected, has expired, or drifted. Its proposer makes the same call again, on the
+        present state. The old draft stays as it is; the answer is the new one.
         """
         return self._caller.invoke("draft.propose", {"draft_id": draft_id}, DraftView, idempotency_key=idempotency_key)
 
     def review(self, draft_id: str) -> DraftReview:
-        """Look at a call that waits as it would be made now.
+        """Review a call that waits against the present state.
 
-        Says what has changed since it was proposed, and what the call would do. Nothing is called.
+        Says what has changed since the call was proposed, and what the call would do now. Nothing is called.
         """
         return self._caller.invoke("draft.review", {"draft_id": draft_id}, DraftReview)

@@ -49,7 +49,10 @@ class Graphs:
         return self._caller.invoke("graph.list", {}, GraphList)
 
     def get(self, graph_id: str) -> GraphView:
-        """Get a graph: what is in it, and what callers may do with it."""
+        """Get a graph.
+
+        Returns what is in it, and what callers may do with it.
+        """
         return self._caller.invoke("graph.get", {"graph_id": graph_id}, GraphView)
 
     def create(
@@ -66,7 +69,7 @@ class Graphs:
     ) -> GraphView:
         """Create an empty graph with a schema.
 
-        Load its nodes and edges with graph.load, and store queries with graph.queries_put: each becomes a tool.
+        Load nodes and edges with graph.load, and store queries with graph.queries_put: each query becomes a tool.
         """
         return self._caller.invoke(
             "graph.create",
@@ -94,7 +97,10 @@ class Graphs:
         tools_max: int | None = None,
         idempotency_key: str | None = None,
     ) -> GraphView:
-        """Change how a graph is offered: its words, its protected branches, whether it takes queries of callers."""
+        """Change how a graph is offered.
+
+        Changes its title and description, its protected branches, and whether callers may write their own queries.
+        """
         return self._caller.invoke(
             "graph.update",
             {
@@ -114,11 +120,14 @@ class Graphs:
         return self._caller.invoke("graph.delete", {"graph_id": graph_id}, Deleted, idempotency_key=idempotency_key)
 
     def health(self, graph_id: str) -> GraphHealth:
-        """Say how a graph stands: its head, and which stored queries do not fit its schema any more."""
+        """Check a graph.
+
+        Returns its head, and the stored queries that no longer fit its schema.
+        """
         return self._caller.invoke("graph.health", {"graph_id": graph_id}, GraphHealth)
 
     def snapshot(self, graph_id: str, *, branch: str | None = None, snapshot: str | None = None) -> SnapshotView:
-        """Show the present version of a branch.
+        """Get the present version of a branch.
 
         Pass `graph_commit_id` as `snapshot` to several reads, so that all of them see the same version.
         """
@@ -127,7 +136,10 @@ class Graphs:
         )
 
     def schema_get(self, graph_id: str) -> SchemaOfGraph:
-        """Get the schema of a graph: its types of nodes and edges, with their properties."""
+        """Get the schema of a graph.
+
+        Returns its types of nodes and edges, with their properties.
+        """
         return self._caller.invoke("graph.schema_get", {"graph_id": graph_id}, SchemaOfGraph)
 
     def schema_apply(
@@ -140,10 +152,10 @@ class Graphs:
         if_graph_commit: str | None = None,
         idempotency_key: str | None = None,
     ) -> SchemaOutcome:
-        """Give a graph another schema, or (`dry_run`) show the steps to it.
+        """Change the schema of a graph, or show the steps (`dry_run`).
 
-        Refused if a stored query would not fit it, if the data break a new constraint, or if a step is not
-        supported. What is dropped can still be read in older snapshots, unless `allow_data_loss` is set.
+        Refused if a stored query would not fit the schema, if the data break a new constraint, or if a step is not
+        supported. Dropped data can still be read in older snapshots, unless `allow_data_loss` is set.
         """
         return self._caller.invoke(
             "graph.schema_apply",
@@ -173,7 +185,7 @@ class Graphs:
     ) -> BranchView:
         """Create a branch.
 
-        It begins with everything that the other branch has, and takes no room until something is changed on it.
+        It starts with everything that the other branch has, and takes no space until it changes.
         """
         return self._caller.invoke(
             "graph.branches_create",
@@ -186,7 +198,7 @@ class Graphs:
         """Delete a branch.
 
         Its commits can still be read as snapshots until garbage collection. A branch that others were forked from
-        stays. Deleting a protected branch waits for approval.
+        cannot be deleted. Deleting a protected branch waits for approval.
         """
         return self._caller.invoke(
             "graph.branches_delete", {"graph_id": graph_id, "name": name}, BranchGone, idempotency_key=idempotency_key
@@ -203,7 +215,10 @@ class Graphs:
         limit: int | None = None,
         cursor: str | None = None,
     ) -> BranchDifference:
-        """Compare two branches, or two commits: what the source has otherwise than the target."""
+        """Compare two branches or two commits.
+
+        Lists what the source has differently from the target.
+        """
         return self._caller.invoke(
             "graph.diff",
             {
@@ -219,11 +234,11 @@ class Graphs:
         )
 
     def branches_preview(self, graph_id: str, *, source: str, target: str | None = None) -> MergePreview:
-        """Look at what a merge would do, without merging.
+        """Preview a merge.
 
-        Says how much it would change, and lists the conflicts: what both branches changed differently. Pass the
-        commits of the answer to graph.branches_merge, so that it merges what you looked at. Whether the result
-        keeps every constraint of the schema shows when it is merged.
+        Says how much the merge would change, and lists the conflicts: what both branches changed differently.
+        Nothing is merged. Pass the commits of the answer to graph.branches_merge to merge exactly what you saw.
+        Constraints of the schema are checked when you merge.
         """
         return self._caller.invoke(
             "graph.branches_preview", {"graph_id": graph_id, "source": source, "target": target}, MergePreview
@@ -243,8 +258,8 @@ class Graphs:
     ) -> Merged:
         """Merge a branch into another one.
 
-        Everything that changed on the source since they were one is brought to the target, as one commit. If both
-        changed the same things differently, nothing is merged, and every conflict is listed. A merge into a
+        Applies every change of the source since the branches diverged to the target, as one commit. If both changed
+        the same things differently, nothing is merged, and the answer lists every conflict. A merge into a
         protected branch waits for approval.
         """
         return self._caller.invoke(
@@ -267,7 +282,7 @@ class Graphs:
     ) -> CommitList:
         """List the commits of a graph, newest first.
 
-        With a branch: those of the branch, and of the branches that it was forked from, up to where it was.
+        With a branch: its commits, and those of the branches that it was forked from, up to the fork.
         """
         return self._caller.invoke(
             "graph.commits_list", {"graph_id": graph_id, "branch": branch, "limit": limit, "cursor": cursor}, CommitList
@@ -292,8 +307,8 @@ class Graphs:
     ) -> ChangesPage:
         """Follow the changes of a branch.
 
-        Answers with whole commits, oldest first, and a cursor. Ask again with `after` set to it to get what came
-        later.
+        Returns whole commits, oldest first, and a cursor. Call again with `after` set to the cursor to get later
+        changes.
         """
         return self._caller.invoke(
             "graph.changes_poll", {"graph_id": graph_id, "branch": branch, "after": after, "limit": limit}, ChangesPage
@@ -307,10 +322,10 @@ class Graphs:
         keep_commits: str | Sequence[str] | None = None,
         idempotency_key: str | None = None,
     ) -> HistoryCollected:
-        """Remove old versions of nodes and edges for good.
+        """Remove old versions of nodes and edges permanently.
 
-        What branches show now stays, and so does what a later merge compares with. Snapshots of older commits can
-        no longer be read, unless they are kept; the list of commits stays. Runs go on meanwhile.
+        Keeps what branches show now and what a later merge needs. Snapshots of older commits can no longer be read,
+        unless they are kept; the list of commits stays. Runs continue meanwhile.
         """
         return self._caller.invoke(
             "graph.collect",
@@ -320,9 +335,9 @@ class Graphs:
         )
 
     def queries_list(self, graph_id: str, *, filter: str | None = None) -> QueryList:
-        """List the stored queries of a graph that you may run, with their parameters.
+        """List the stored queries of a graph that you may run.
 
-        Run one with graph.query_run, or with its own tool.
+        Returns them with their parameters. Run one with graph.query_run, or with its own tool.
         """
         return self._caller.invoke("graph.queries_list", {"graph_id": graph_id, "filter": filter}, QueryList)
 
@@ -340,10 +355,10 @@ class Graphs:
         tool_name: str | None = None,
         idempotency_key: str | None = None,
     ) -> QueryView:
-        """Store a query, or replace it: from then on it is a tool.
+        """Store a query, or replace it.
 
-        It is checked against the schema of the graph. The name is that of the declaration. A query that is not
-        exposed is in no list of tools, and can be run by its name.
+        The query is checked against the schema of the graph, and becomes a tool. Its name is that of the
+        declaration. A query that is not exposed is not listed as a tool, but can be run by name.
         """
         return self._caller.invoke(
             "graph.queries_put",
@@ -353,13 +368,19 @@ class Graphs:
         )
 
     def queries_delete(self, graph_id: str, name: str, *, idempotency_key: str | None = None) -> Deleted:
-        """Delete a stored query; its tool is gone with it."""
+        """Delete a stored query.
+
+        Its tool disappears with it.
+        """
         return self._caller.invoke(
             "graph.queries_delete", {"graph_id": graph_id, "name": name}, Deleted, idempotency_key=idempotency_key
         )
 
     def queries_validate(self, graph_id: str, *, source: str, schema: str | None = None) -> QueryCheck:
-        """Check queries against the schema of a graph, without storing anything."""
+        """Check queries against the schema of a graph.
+
+        Nothing is stored.
+        """
         return self._caller.invoke(
             "graph.queries_validate", {"graph_id": graph_id, "source": source, "schema": schema}, QueryCheck
         )
@@ -374,7 +395,10 @@ class Graphs:
         snapshot: str | None = None,
         run: bool | None = None,
     ) -> QueryPlan:
-        """Explain how a stored query is run: what it looks up, and what it reads as a whole."""
+        """Explain how a stored query runs.
+
+        Says what it looks up by an index, and what it reads completely.
+        """
         return self._caller.invoke(
             "graph.queries_explain",
             {"graph_id": graph_id, "name": name, "params": params, "branch": branch, "snapshot": snapshot, "run": run},
@@ -394,10 +418,10 @@ class Graphs:
         if_graph_commit: str | None = None,
         idempotency_key: str | None = None,
     ) -> ReadAnswer | ChangeAnswer:
-        """Run a stored query, exposed or not.
+        """Run a stored query.
 
-        Its parameters go into `params`. A read answers with rows, a mutation with what it changed. Whole numbers of
-        64 bits are texts in rows.
+        Works for queries that are not exposed, too; find one with graph.queries_list. Pass its parameters in
+        `params`. A read returns rows, a mutation what it changed. 64-bit integers are strings in rows.
         """
         answer: ReadAnswer | ChangeAnswer = self._caller.invoke_any(
             "graph.query_run",
@@ -428,9 +452,10 @@ class Graphs:
         limit: int | None = None,
         offset: int | None = None,
     ) -> ReadAnswer:
-        """Run a query that you write yourself, if the graph allows that.
+        """Run a query that you write yourself.
 
-        The answer names the version that was read: pass it as `snapshot` to read the same version again.
+        Works only if the graph allows it; otherwise run a stored query with graph.query_run. The answer names the
+        version that was read: pass it as `snapshot` to read the same version again.
         """
         return self._caller.invoke(
             "graph.query",
@@ -458,9 +483,10 @@ class Graphs:
         if_graph_commit: str | None = None,
         idempotency_key: str | None = None,
     ) -> ChangeAnswer:
-        """Run a mutation that you write yourself, if the graph allows that.
+        """Run a mutation that you write yourself.
 
-        It is one commit on the branch, or nothing. With `if_graph_commit` it is refused if the branch has moved on.
+        Works only if the graph allows it; otherwise run a stored query with graph.query_run. The change is one
+        commit on the branch, or nothing. With `if_graph_commit`, it is refused if the branch has moved on.
         """
         return self._caller.invoke(
             "graph.mutate",
@@ -517,7 +543,10 @@ class Graphs:
         cursor: str | None = None,
         limit: int | None = None,
     ) -> Exported:
-        """Export the nodes and edges of a version, page by page, as graph.load takes them."""
+        """Export the nodes and edges of a version.
+
+        Returns them page by page, in the form that graph.load takes.
+        """
         return self._caller.invoke(
             "graph.export",
             {"graph_id": graph_id, "branch": branch, "snapshot": snapshot, "cursor": cursor, "limit": limit},

@@ -32,9 +32,9 @@ class Keys:
     ) -> NewKey:
         """Create an API key.
 
-        The answer holds the secret, which is stored nowhere; a repeated call with the same idempotency key gets it
-        again. A key can do no more than its maker's: it has no further scopes and tools, and does not outlive it.
-        It stands for its maker, unless `subject` names somebody else.
+        The answer contains the secret, which is not stored; a repeated call with the same idempotency key returns
+        it again. A key can do no more than its maker's key: it has no further scopes and tools, and does not
+        outlive it. It stands for its maker, unless `subject` names another person.
         """
         return self._caller.invoke(
             "key.create",
@@ -57,8 +57,8 @@ class Keys:
     ) -> KeyPage:
         """List API keys.
 
-        Ids, names, scopes, when they were used last; never secrets. Whoever owns everything in the default tenant
-        sees the keys of all tenants.
+        Returns ids, names, scopes and last use; never secrets. An owner in the default tenant sees the keys of all
+        tenants.
         """
         return self._caller.invoke("key.list", {"id": id, "limit": limit, "cursor": cursor}, KeyPage)
 
@@ -70,15 +70,15 @@ class Keys:
     def get(self, key_id: str) -> KeyView:
         """Get an API key.
 
-        Its name, scopes and when it was used last; never its secret.
+        Returns its name, scopes and last use; never its secret.
         """
         return self._caller.invoke("key.get", {"key_id": key_id}, KeyView)
 
     def revoke(self, key_id: str, *, idempotency_key: str | None = None) -> KeyView:
         """Revoke an API key.
 
-        It fails from the very next request on, and what it has under way ends. This cannot be taken back. A key
-        that may do more than yours can only be revoked by somebody who may do as much.
+        It fails from the next request on, and its calls in progress end. This cannot be undone. A key that may do
+        more than yours can only be revoked by somebody who may do as much.
         """
         return self._caller.invoke("key.revoke", {"key_id": key_id}, KeyView, idempotency_key=idempotency_key)
 
@@ -88,8 +88,8 @@ class Keys:
         """Replace an API key.
 
         Makes a key with the same name, scopes, tools, expiry and subject, and ends the old one, at once or after
-        `overlap`. A key is replaced once: of several calls at once one makes the new key. You get its secret, so
-        you can replace only a key that you could make: your own and those that stand for you, and with
+        `overlap`. A key is replaced once: of several calls at the same time, one makes the new key. You get its
+        secret, so you can replace only keys that you could make: your own, those that stand for you, and with
         `key:subject` those of others.
         """
         return self._caller.invoke(
@@ -100,8 +100,9 @@ class Keys:
         )
 
     def sign_out(self, *, principal: str | None = None, idempotency_key: str | None = None) -> SignedOut:
-        """End every session of the console, in all browsers: your own, or with `key:write` those of somebody else.
+        """End every console session of a person.
 
-        Keys and tokens stay valid; to take them away, revoke them.
+        Ends your own sessions in all browsers, or with `key:write` those of another person. Keys and tokens stay
+        valid; revoke them to end them.
         """
         return self._caller.invoke("key.sign_out", {"principal": principal}, SignedOut, idempotency_key=idempotency_key)

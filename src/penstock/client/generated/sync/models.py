@@ -37,8 +37,8 @@ class Models:
     ) -> ModelView:
         """Register a model.
 
-        Names a provider's model, and the secret that holds the key for it. Nodes can use it at once. Refused if the
-        id is taken.
+        Names a provider's model, and the secret that holds its key. Nodes can use it at once. Refused if the id is
+        taken.
         """
         return self._caller.invoke(
             "model.create",
@@ -63,14 +63,14 @@ class Models:
     def get(self, model_id: str) -> ModelView:
         """Get a model.
 
-        The provider, the model's name there, its parameters, prices, limits and fallbacks; never a key.
+        Returns the provider and its name for the model, parameters, prices, limits and fallbacks; never a key.
         """
         return self._caller.invoke("model.get", {"model_id": model_id}, ModelView)
 
     def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> ModelPage:
         """List models.
 
-        Models by id; use it to find out which there are.
+        Returns models by id. Use it to find a model that nodes and agents can name.
         """
         return self._caller.invoke("model.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, ModelPage)
 
@@ -99,8 +99,8 @@ class Models:
     ) -> ModelView:
         """Change a model.
 
-        Replaces the whole entry. Send the ETag that you read as If-Match to be refused when somebody else changed
-        it.
+        Replaces the whole entry. Send the ETag that you read as If-Match; the call is then refused if the entry has
+        changed since.
         """
         return self._caller.invoke(
             "model.update",
@@ -126,7 +126,7 @@ class Models:
     def delete(self, model_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a model.
 
-        Nodes and agents that name it fail from the next call on.
+        Nodes and agents that name it fail from their next call on.
         """
         return self._caller.invoke(
             "model.delete", {"model_id": model_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key

@@ -28,12 +28,12 @@ class Policies:
     def list(self) -> PolicyList:
         """List policies.
 
-        Those of the server, which hold for all tenants, and the documents that your tenant stored.
+        Returns the policies of the server, which apply to all tenants, and the documents that your tenant stored.
         """
         return self._caller.invoke("policy.list", {}, PolicyList)
 
     def get(self, policy_id: str) -> PolicyDocument:
-        """Get a document with policies."""
+        """Get a policy document."""
         return self._caller.invoke("policy.get", {"policy_id": policy_id}, PolicyDocument)
 
     def put(
@@ -41,9 +41,9 @@ class Policies:
     ) -> PolicyDocument:
         """Store policies of your tenant.
 
-        They hold from now on, and only narrow what the server's policies permit: they are forbids, some of which
-        may ask for an approval. All of them are checked first, and none is stored if one has a mistake. Changing
-        which of them are enforced and which only watched (@mode) needs the scope policy:shadow.
+        They apply from now on, and can only narrow what the server's policies permit: they are forbids, some of
+        which may ask for an approval. All of them are checked first, and none is stored if one has a mistake.
+        Changing which of them are enforced and which only watched (@mode) needs the scope policy:shadow.
         """
         return self._caller.invoke(
             "policy.put",
@@ -53,9 +53,9 @@ class Policies:
         )
 
     def delete(self, policy_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
-        """Delete a document with policies.
+        """Delete a policy document.
 
-        What its policies forbade is allowed from now on, as far as others permit it.
+        What its policies forbade is allowed from now on, as far as other policies permit it.
         """
         return self._caller.invoke(
             "policy.delete", {"policy_id": policy_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -64,7 +64,8 @@ class Policies:
     def check(self, *, text: str, server_wide: bool | None = None) -> CheckedPolicy:
         """Check policies without storing them.
 
-        Against the schema of everything that can be called in your tenant. Every mistake is listed with its line.
+        Checks them against the schema of everything that can be called in your tenant, and lists every mistake with
+        its line.
         """
         return self._caller.invoke("policy.check", {"text": text, "server_wide": server_wide}, CheckedPolicy)
 
@@ -80,8 +81,8 @@ class Policies:
     ) -> ExplainedCall:
         """Explain what would happen to a call.
 
-        Whether it is in the caller's lists, whether it would be made, held or refused with these arguments, who
-        decides about a held call, and which policies say so. Nothing is called.
+        Says whether the operation is in the caller's lists, and whether the call would be made, held or refused
+        with these arguments. Names who would decide about it, and the policies that say so. Nothing is called.
         """
         return self._caller.invoke(
             "policy.explain",
@@ -99,8 +100,8 @@ class Policies:
     def replay(self, *, text: str, last: int | None = None) -> Replay:
         """Decide recorded calls again with other policies.
 
-        The last calls of your tenant in the audit log. Says how many would now be refused, need an approval or be
-        permitted, and which could not be decided because only a digest of their arguments is kept.
+        Takes the last calls of your tenant in the audit log. Says how many would now be refused, need an approval
+        or be permitted, and which could not be decided because only a digest of their arguments is stored.
         """
         return self._caller.invoke("policy.replay", {"text": text, "last": last}, Replay)
 
@@ -112,10 +113,10 @@ class Policies:
         toolset: str | None = None,
         operations: bool | None = None,
     ) -> SeenTools:
-        """Explain which tools somebody sees over MCP.
+        """Explain which tools a key sees over MCP.
 
-        The list as the client of a key would get it now, with its size, and why workflows and tools that it lacks
-        are hidden: a missing scope, policies, or the toolset. Nothing is called.
+        Returns the list as a client with that key would get it now, with its size, and why other workflows and
+        tools are hidden: a missing scope, a policy, or the toolset. Nothing is called.
         """
         return self._caller.invoke(
             "policy.tools",

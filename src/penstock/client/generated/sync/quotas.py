@@ -20,13 +20,13 @@ class Quotas:
         self._caller = caller
 
     def get(self, subject: str, *, tenant: str | None = None) -> QuotaView:
-        """Read what a tenant or a key may use, and what it has used today."""
+        """Get the quotas and today's usage of a tenant or a key."""
         return self._caller.invoke("quota.get", {"subject": subject, "tenant": tenant}, QuotaView)
 
     def list(self, *, tenant: str | None = None, limit: int | None = None, cursor: str | None = None) -> QuotaPage:
         """List quotas that were changed.
 
-        Everything else has the quotas of the settings.
+        Every other tenant and key has the quotas of the settings.
         """
         return self._caller.invoke("quota.list", {"tenant": tenant, "limit": limit, "cursor": cursor}, QuotaPage)
 
@@ -47,10 +47,10 @@ class Quotas:
         storage_bytes: int | UnsetType | None = UNSET,
         idempotency_key: str | None = None,
     ) -> QuotaView:
-        """Set what a tenant or a key may use.
+        """Set the quotas of a tenant or a key.
 
-        Holds for the next start; runs that are under way go on. What is left out is as the settings have it, and
-        null lifts a quota. Only the operator sets the quotas of a whole tenant.
+        Applies from the next start; runs in progress continue. A quota that you leave out stays as in the settings,
+        and null lifts it. Only the operator sets the quotas of a whole tenant.
         """
         return self._caller.invoke(
             "quota.set",
@@ -68,7 +68,7 @@ class Quotas:
         )
 
     def reset(self, subject: str, *, tenant: str | None = None, idempotency_key: str | None = None) -> Deleted:
-        """Let a tenant or a key have the quotas of the settings again."""
+        """Reset a tenant or a key to the quotas of the settings."""
         return self._caller.invoke(
             "quota.reset", {"subject": subject, "tenant": tenant}, Deleted, idempotency_key=idempotency_key
         )

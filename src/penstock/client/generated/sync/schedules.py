@@ -35,10 +35,10 @@ class Schedules:
         paused: bool | None = None,
         idempotency_key: str | None = None,
     ) -> ScheduleView:
-        """Start a workflow by the clock.
+        """Schedule a workflow.
 
-        Makes a schedule from a cron expression in a time zone. Each time starts an execution of the newest version;
-        look at them with execution.list and the label `schedule`.
+        Makes a schedule from a cron expression in a time zone. Each time starts a run of the newest version; find
+        these runs with execution.list and the label `schedule`.
         """
         return self._caller.invoke(
             "schedule.create",
@@ -62,7 +62,7 @@ class Schedules:
     ) -> SchedulePage:
         """List schedules.
 
-        By id, with the moment of the next start and the execution that was started last.
+        Ordered by id, with the time of the next start and the last run.
         """
         return self._caller.invoke(
             "schedule.list", {"workflow_id": workflow_id, "limit": limit, "cursor": cursor}, SchedulePage
@@ -74,7 +74,7 @@ class Schedules:
             yield from page.items
 
     def get(self, schedule_id: str) -> ScheduleView:
-        """Look at a schedule."""
+        """Get a schedule."""
         return self._caller.invoke("schedule.get", {"schedule_id": schedule_id}, ScheduleView)
 
     def update(
@@ -91,7 +91,7 @@ class Schedules:
     ) -> ScheduleView:
         """Change a schedule.
 
-        What is left out stays. The next start is worked out anew; a paused schedule stays paused.
+        Fields that you leave out stay. The next start is computed again; a paused schedule stays paused.
         """
         return self._caller.invoke(
             "schedule.update",
@@ -111,7 +111,7 @@ class Schedules:
     def delete(self, schedule_id: str, *, idempotency_key: str | None = None) -> Deleted:
         """Delete a schedule.
 
-        Executions that it started stay, and go on.
+        Runs that it started stay, and continue.
         """
         return self._caller.invoke(
             "schedule.delete", {"schedule_id": schedule_id}, Deleted, idempotency_key=idempotency_key
@@ -120,36 +120,35 @@ class Schedules:
     def pause(self, schedule_id: str, *, idempotency_key: str | None = None) -> ScheduleView:
         """Pause a schedule.
 
-        Nothing is started until schedule.resume; what would have been started meanwhile is not made up for.
+        It starts nothing until schedule.resume; missed starts are not made up for.
         """
         return self._caller.invoke(
             "schedule.pause", {"schedule_id": schedule_id}, ScheduleView, idempotency_key=idempotency_key
         )
 
     def resume(self, schedule_id: str, *, idempotency_key: str | None = None) -> ScheduleView:
-        """Let a paused schedule go on, from now.
+        """Resume a paused schedule.
 
-        It starts executions again, so that it needs the right to start them.
+        It starts runs again, so you need the right to start them.
         """
         return self._caller.invoke(
             "schedule.resume", {"schedule_id": schedule_id}, ScheduleView, idempotency_key=idempotency_key
         )
 
     def run_now(self, schedule_id: str, *, idempotency_key: str | None = None) -> ExecutionHandle:
-        """Start an execution of a schedule at once.
+        """Start a run of a schedule now.
 
-        As the clock would, with its input and its rule for executions that still go on; the timetable stays as it
-        is.
+        Uses the input of the schedule and its rule for runs in progress; the timetable does not change.
         """
         return self._caller.invoke(
             "schedule.run_now", {"schedule_id": schedule_id}, ExecutionHandle, idempotency_key=idempotency_key
         )
 
     def preview(self, *, cron: str, timezone: str | None = None, count: int | None = None) -> SchedulePreview:
-        """Tell when a schedule would start executions.
+        """Preview the start times of a schedule.
 
-        The next times of a cron expression in a time zone, so that a mistake is seen before it is saved. Jitter is
-        not part of them. Nothing is stored.
+        Returns the next times of a cron expression in a time zone, so that you see a mistake before you save it.
+        Jitter is not included. Nothing is stored.
         """
         return self._caller.invoke(
             "schedule.preview", {"cron": cron, "timezone": timezone, "count": count}, SchedulePreview

@@ -29,8 +29,8 @@ class Schemas:
     ) -> SchemaView:
         """Register a schema.
 
-        Keeps a JSON Schema under an id, after checking that it is one; `$ref: schema:ID@1` means it. Refused if the
-        id is taken.
+        Stores a JSON Schema under an id, after checking it; documents refer to it with `$ref: schema:ID@1`. Refused
+        if the id is taken.
         """
         return self._caller.invoke(
             "schema.create",
@@ -42,14 +42,14 @@ class Schemas:
     def get(self, schema_id: str) -> SchemaView:
         """Get a schema.
 
-        The newest version of the schema, with its title and its ETag, and which versions there are.
+        Returns the newest version with its title and its ETag, and the numbers of all versions.
         """
         return self._caller.invoke("schema.get", {"schema_id": schema_id}, SchemaView)
 
     def list(self, *, prefix: str | None = None, limit: int | None = None, cursor: str | None = None) -> SchemaPage:
         """List schemas.
 
-        Ids with their schemas, in order of the id.
+        Returns the ids with their schemas, ordered by id.
         """
         return self._caller.invoke("schema.list", {"prefix": prefix, "limit": limit, "cursor": cursor}, SchemaPage)
 
@@ -70,8 +70,8 @@ class Schemas:
     ) -> SchemaView:
         """Change a schema.
 
-        Replaces the whole schema, and makes a version if it differs. Send the ETag that you read as If-Match to be
-        refused when somebody else changed it.
+        Replaces the whole schema, and makes a new version if it differs. Send the ETag that you read as If-Match;
+        the call is then refused if the entry has changed since.
         """
         return self._caller.invoke(
             "schema.update",
@@ -89,7 +89,7 @@ class Schemas:
     def delete(self, schema_id: str, *, if_match: str | None = None, idempotency_key: str | None = None) -> Deleted:
         """Delete a schema.
 
-        Workflows, tools and other schemas keep their copies; only the entry goes, with its versions.
+        Deletes the entry with its versions. Workflows, tools and other schemas keep their copies.
         """
         return self._caller.invoke(
             "schema.delete", {"schema_id": schema_id, "if_match": if_match}, Deleted, idempotency_key=idempotency_key
@@ -98,6 +98,6 @@ class Schemas:
     def get_version(self, schema_id: str, version: int) -> SchemaVersion:
         """Get a version of a schema.
 
-        As it was registered, with the hash that copies of it carry in `$comment`.
+        Returns it as it was registered, with the hash that its copies have in `$comment`.
         """
         return self._caller.invoke("schema.get_version", {"schema_id": schema_id, "version": version}, SchemaVersion)

@@ -19,7 +19,7 @@ class Sessions:
     def list(self, *, limit: int | None = None, cursor: str | None = None) -> SessionPage:
         """List your sessions.
 
-        Conversations with agents that you began, by id; nobody else sees them here.
+        Returns the conversations with agents that you started, by id; nobody else sees them here.
         """
         return self._caller.invoke("session.list", {"limit": limit, "cursor": cursor}, SessionPage)
 
@@ -29,20 +29,19 @@ class Sessions:
             yield from page.items
 
     def get(self, session_id: str, *, before: int | None = None, limit: int | None = None) -> SessionDetail:
-        """Read a session of yours.
+        """Read one of your sessions.
 
-        What was said in it, oldest first: each message with the answer, or how the execution that answers it
-        stands.
+        Returns its messages, oldest first: each with the answer, or with the status of the run that answers it.
         """
         return self._caller.invoke(
             "session.get", {"session_id": session_id, "before": before, "limit": limit}, SessionDetail
         )
 
     def end(self, session_id: str, *, idempotency_key: str | None = None) -> SessionView:
-        """End a session of yours.
+        """End one of your sessions.
 
-        No further message is accepted; it can be read as long as its executions are kept. Refused while a message
-        is not answered.
+        It accepts no further messages, and stays readable as long as its runs are kept. Refused while a message has
+        no answer.
         """
         return self._caller.invoke(
             "session.end", {"session_id": session_id}, SessionView, idempotency_key=idempotency_key

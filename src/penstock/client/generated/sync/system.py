@@ -15,45 +15,44 @@ class System:
         self._caller = caller
 
     def health(self) -> Health:
-        """Ask whether the server is well.
+        """Check the health of the server.
 
-        Looks at the store, at runs that do not move although there is work to do for them, at executors that cannot
-        be made, at scheduled backups, and at the operator's files: policies, graphs and workflows that cannot be
-        used as they are, and files that other users of the machine can change. Tenants other than the default one
-        see only what decides whether the server takes work. Probes of load balancers use /healthz and /readyz,
-        which need no key.
+        Checks the store, runs that do not move although they could, executors that cannot be made, scheduled
+        backups, and the operator's files: policies, graphs and workflows that cannot be used, and files that other
+        users of the machine can change. Tenants other than the default one see only what decides whether the server
+        accepts work. For probes of load balancers use /healthz and /readyz, which need no key.
         """
         return self._caller.invoke("system.health", {}, Health)
 
     def info(self) -> Information:
-        """Ask what the server is and who you are.
+        """Get the server's version and your identity.
 
-        Version, configured executors, the tenant and scopes of the key that asks, and which rules the operator has
-        chosen: the preset of held calls, and whether whoever made a key may approve for it.
+        Returns the version, the configured executors, the tenant and scopes of your key, and the rules that the
+        operator chose: the preset of held calls, and whether the maker of a key may approve for it.
         """
         return self._caller.invoke("system.info", {}, Information)
 
     def metrics(self) -> Metrics:
-        """Read the server's counters.
+        """Read the server's metrics.
 
-        The same figures that /metrics gives to Prometheus, as JSON. Those of the whole server are for the default
-        tenant; others read how much they use themselves: runs that have not ended, and tokens and cost since
-        midnight UTC; also the runs since then, if there is a quota for which they are counted.
+        Returns the figures that /metrics gives to Prometheus, as JSON. Figures of the whole server are for the
+        default tenant. Other tenants read their own use: runs that have not ended, tokens and cost since midnight
+        UTC, and the runs since then if a quota counts them.
         """
         return self._caller.invoke("system.metrics", {}, Metrics)
 
     def operations(self) -> Operations:
         """List what you can call.
 
-        Every operation that your scopes allow and that policies would permit with some arguments, with its schema,
-        scopes and REST path.
+        Returns every operation that your scopes allow and that policies permit with some arguments, with its
+        schema, scopes and REST path.
         """
         return self._caller.invoke("system.operations", {}, Operations)
 
     def clients(self, *, address: str) -> ClientEntries:
-        """List how assistants are connected to this server.
+        """List how assistants connect to this server.
 
-        For each assistant that is known the entry for its file, where the file is, and what to do afterwards. No
-        key is in it: each entry says where its client finds the key.
+        For each known assistant: the entry for its file, where the file is, and what to do then. It contains no
+        key: each entry says where its client finds the key.
         """
         return self._caller.invoke("system.clients", {"address": address}, ClientEntries)

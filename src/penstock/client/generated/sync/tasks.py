@@ -30,8 +30,8 @@ class Tasks:
     ) -> TaskView:
         """Add a task to a workflow.
 
-        The node goes to the end, or after the one named. Makes a new version of the workflow, which is checked
-        completely.
+        Adds the node at the end, or after the one that you name. Makes a new version of the workflow, which is
+        checked completely.
         """
         return self._caller.invoke(
             "task.create",
@@ -43,14 +43,14 @@ class Tasks:
     def get(self, workflow_id: str, task_id: str) -> TaskView:
         """Get a task of a workflow.
 
-        The node as it stands in the newest version of the workflow.
+        Returns the node as it is in the newest version of the workflow.
         """
         return self._caller.invoke("task.get", {"workflow_id": workflow_id, "task_id": task_id}, TaskView)
 
     def list(self, workflow_id: str) -> TaskList:
         """List the tasks of a workflow.
 
-        Its nodes in their order.
+        Returns its nodes in their order.
         """
         return self._caller.invoke("task.list", {"workflow_id": workflow_id}, TaskList)
 
@@ -79,7 +79,7 @@ class Tasks:
     ) -> Deleted:
         """Remove a task from a workflow.
 
-        Makes a new version of the workflow without the node; refused if others still lead to it.
+        Makes a new version of the workflow without the node. Refused if other nodes lead to it.
         """
         return self._caller.invoke(
             "task.delete",
@@ -105,10 +105,10 @@ class Tasks:
     ) -> ExecutionHandle | ExecutionResult:
         """Run one task: a node of a workflow, or one that you send.
 
-        Only nodes that do work: a step, a request, a call of a tool, a model or an agent, a query. Its expressions
-        read `input`, `state` and `results` of the call. Nothing that comes before it in its workflow happens,
-        approvals included. Starts a durable execution and answers with a handle at once; with `sync` it waits for a
-        bounded time.
+        Works for nodes that do work: a step, a request, a call of a tool, a model or an agent, a query. Its
+        expressions read `input`, `state` and `results` of the call. Earlier nodes of its workflow do not run,
+        approvals included. Starts a durable run and returns a handle at once; with `sync`, it waits for a limited
+        time.
         """
         answer: ExecutionHandle | ExecutionResult = self._caller.invoke_any(
             "task.execute",

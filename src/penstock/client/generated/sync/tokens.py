@@ -29,8 +29,7 @@ class Tokens:
     ) -> Revocation:
         """Revoke an access token, or all tokens of a subject.
 
-        It holds from the very next request on, and what is under way ends. A subject also loses the keys that it
-        made.
+        Applies from the next request on, and ends calls in progress. A subject also loses the keys that it made.
         """
         return self._caller.invoke(
             "token.revoke",
@@ -53,9 +52,9 @@ class Tokens:
             yield from page.items
 
     def restore(self, revocation_id: str, *, tenant: str | None = None, idempotency_key: str | None = None) -> Deleted:
-        """Take a revocation back.
+        """Undo a revocation.
 
-        The subject may come in again with a token; keys that ended with the revocation stay revoked.
+        The subject may use tokens again. Keys that ended with the revocation stay revoked.
         """
         return self._caller.invoke(
             "token.restore",

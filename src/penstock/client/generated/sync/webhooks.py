@@ -31,8 +31,8 @@ class Webhooks:
     ) -> NewEndpoint:
         """Send events to an address.
 
-        From now on, events of runs go there as signed CloudEvents, at least once each. The answer holds the secret
-        that they are signed with, which is shown this once. Try it with webhook.test.
+        From now on, events of runs go there as signed CloudEvents, at least once each. The answer contains the
+        secret that signs them, which is shown only once. Try it with webhook.test.
         """
         return self._caller.invoke(
             "webhook.create",
@@ -51,14 +51,14 @@ class Webhooks:
     def get(self, endpoint_id: str) -> EndpointView:
         """Get a webhook.
 
-        Where events go and which; never the secret.
+        Returns the address and the types of events; never the secret.
         """
         return self._caller.invoke("webhook.get", {"endpoint_id": endpoint_id}, EndpointView)
 
     def list(self, *, limit: int | None = None, cursor: str | None = None) -> EndpointPage:
         """List webhooks.
 
-        The addresses that events are sent to. The addresses that start workflows are listed by trigger.list.
+        Returns the addresses that events are sent to. trigger.list has the addresses that start workflows.
         """
         return self._caller.invoke("webhook.list", {"limit": limit, "cursor": cursor}, EndpointPage)
 
@@ -82,8 +82,8 @@ class Webhooks:
     ) -> EndpointView:
         """Change a webhook.
 
-        Replaces the address and the filters; the secret stays. Enabling one that was disabled sends what happens
-        from then on; what was put aside can be sent with delivery.retry.
+        Replaces the address and the filters; the secret stays. A webhook that you enable again gets the events from
+        then on; send the ones that were given up with delivery.retry.
         """
         return self._caller.invoke(
             "webhook.update",
@@ -118,8 +118,8 @@ class Webhooks:
     ) -> NewEndpoint:
         """Replace the secret of a webhook.
 
-        The answer holds the new secret, shown this once. For as long as `overlap` says, events are signed with
-        both.
+        The answer contains the new secret, which is shown only once. For the time of `overlap`, events are signed
+        with both.
         """
         return self._caller.invoke(
             "webhook.rotate",
@@ -131,7 +131,7 @@ class Webhooks:
     def test(self, endpoint_id: str, *, idempotency_key: str | None = None) -> DeliveryView:
         """Send a test event to a webhook.
 
-        Queues an event of type penstock.webhook.test; look at what became of it with delivery.get.
+        Queues an event of type penstock.webhook.test; see its delivery with delivery.get.
         """
         return self._caller.invoke(
             "webhook.test", {"endpoint_id": endpoint_id}, DeliveryView, idempotency_key=idempotency_key

@@ -23,7 +23,7 @@ __all__ = [
 
 
 class AgentCardView(msgspec.Struct, frozen=True, kw_only=True):
-    """An agent as strangers to its document are told of it."""
+    """An agent as callers see it who may not read its document."""
 
     agent_id: str
     title: str
@@ -66,7 +66,7 @@ class AgentToolEntry(msgspec.Struct, frozen=True, kw_only=True):
     """A tool, and whether a person is asked before each call."""
 
     tool: str
-    """Its canonical name; with `*` at the end, all that begin like this."""
+    """Its canonical name; with `*` at the end, all names with this prefix."""
     approve: bool = False
     """Ask a person before each call."""
     approvers: dict[str, Any] | None = None
@@ -81,15 +81,15 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     model: str | None = None
     """The name of a model; else the default."""
     instructions: str | None = None
-    """What it is for, and how it works."""
+    """What the agent is for, and how it should work."""
     workflows: list[str] = msgspec.field(default_factory=list)
     """Exposed workflows and agents that it may call."""
     tools: list[str | AgentToolEntry] = msgspec.field(default_factory=list)
     """Capabilities that it may call: names, patterns such as query:*, or {tool}."""
     output_schema: dict[str, Any] | None = None
-    """What its answer has to fit."""
+    """The JSON Schema of its answer."""
     limits: AgentLimitsEntry | None = None
-    """When it has to stop."""
+    """When the agent must stop."""
     conversation: AgentConversationEntry | None = None
     """How much of a long conversation it reads."""
     ask_user: bool | None = None
@@ -105,9 +105,9 @@ class AgentView(msgspec.Struct, frozen=True, kw_only=True):
     updated_by: str | None
     author: AuthorView | None = None
     source: str = "registry"
-    """Who has it: the registry, or the settings."""
+    """Where the agent is declared: in the registry, or in the settings."""
     protocol: str | None = None
-    """How an agent of the settings is spoken to."""
+    """The protocol of an agent of the settings."""
 
 
 class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
@@ -119,7 +119,7 @@ class AgentPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class MessageResult(msgspec.Struct, frozen=True, kw_only=True):
-    """What came of a message: the session, and how the execution that answers it stands."""
+    """The result of a message: the session, and the status of the run that answers it."""
 
     execution_id: str
     workflow_id: str

@@ -24,7 +24,7 @@ class ConsoleSession(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ConsoleSessionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of sessions. It may have fewer than were asked for, and still continue."""
+    """A page of sessions. More pages may follow a page with fewer sessions than requested."""
 
     items: list[ConsoleSession]
     next_cursor: str | None

@@ -65,7 +65,7 @@ class ReachedChange(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class DraftReview(msgspec.Struct, frozen=True, kw_only=True):
-    """How a draft stands against what is true now."""
+    """The comparison of a draft with the current state."""
 
     draft_id: str
     operation: str

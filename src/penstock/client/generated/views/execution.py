@@ -42,7 +42,7 @@ __all__ = [
 
 
 class ActivityView(msgspec.Struct, frozen=True, kw_only=True):
-    """Work that is under way, or waits for execution.submit_activity or execution.retry."""
+    """Work that is in progress, or waits for execution.submit_activity or execution.retry."""
 
     node_id: str
     visit: int
@@ -89,7 +89,7 @@ class Bar(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ChildView(msgspec.Struct, frozen=True, kw_only=True):
-    """A child execution that has not ended."""
+    """A child run that has not ended."""
 
     execution_id: str
     workflow_id: str
@@ -121,7 +121,7 @@ class DecisionView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
-    """Why an execution did not complete."""
+    """Why a run did not complete."""
 
     code: str
     message: str
@@ -130,7 +130,7 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, as much as is needed to go on with it."""
+    """A run, as much as is needed to go on with it."""
 
     execution_id: str
     workflow_id: str
@@ -143,7 +143,7 @@ class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution in a list."""
+    """A run in a list."""
 
     execution_id: str
     workflow_id: str
@@ -160,7 +160,7 @@ class ExecutionSummary(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionPage(msgspec.Struct, frozen=True, kw_only=True):
-    """A page of executions. `total` is how many there are on all pages, if that was asked for."""
+    """A page of runs. `total` is the number of runs on all pages, if the request asks to count them."""
 
     items: list[ExecutionSummary]
     next_cursor: str | None
@@ -181,7 +181,7 @@ class LogLine(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionReports(msgspec.Struct, frozen=True, kw_only=True):
-    """What the activities of an execution reported lately."""
+    """What the activities of a run reported lately."""
 
     execution_id: str
     attempts: list[AttemptReport]
@@ -228,7 +228,7 @@ class HeldView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionResult(msgspec.Struct, frozen=True, kw_only=True):
-    """How an execution ended, or how it stands; questions are open ones, those of its children among them."""
+    """How a run ended, or its current status. Questions are the open ones, those of its children included."""
 
     execution_id: str
     workflow_id: str
@@ -266,7 +266,7 @@ class SignalWaitView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class TimerView(msgspec.Struct, frozen=True, kw_only=True):
-    """A moment at which the execution goes on by itself: wait, retry, escalation, timeout or run."""
+    """A time at which the run continues by itself: wait, retry, escalation, timeout or run."""
 
     kind: str
     due_at: str | None
@@ -275,7 +275,7 @@ class TimerView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class WaitingFor(msgspec.Struct, frozen=True, kw_only=True):
-    """Everything that the execution waits for."""
+    """Everything that the run waits for."""
 
     questions: list[QuestionView]
     activities: list[ActivityView]
@@ -294,7 +294,7 @@ class UsageShare(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Usage(msgspec.Struct, frozen=True, kw_only=True):
-    """What the models of an execution used so far, with those of all executions that it started or called."""
+    """What the models of a run used so far, with those of all runs that it started or called."""
 
     input_tokens: int = 0
     output_tokens: int = 0
@@ -304,7 +304,7 @@ class Usage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
-    """Who started an execution."""
+    """Who started a run."""
 
     principal: str
     kind: str
@@ -314,7 +314,7 @@ class StartedBy(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionView(msgspec.Struct, frozen=True, kw_only=True):
-    """An execution, with everything that is known about it but its history."""
+    """A run, with everything that is known about it but its history."""
 
     execution_id: str
     workflow_id: str
@@ -356,7 +356,7 @@ class RecordView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class HistoryPage(msgspec.Struct, frozen=True, kw_only=True):
-    """Records of an execution, oldest first."""
+    """Records of a run, oldest first."""
 
     items: list[RecordView]
     next_cursor: str | None
@@ -392,7 +392,7 @@ class Undecided(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class Timeline(msgspec.Struct, frozen=True, kw_only=True):
-    """The visits of an execution along time, in the order in which its nodes were first visited."""
+    """The visits of a run along time, in the order in which its nodes were first visited."""
 
     began_at: str | None
     updated_at: str | None
@@ -409,7 +409,7 @@ class Timeline(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpdateAnswer(msgspec.Struct, frozen=True, kw_only=True):
-    """Whether a signal was taken in time, and what came of it."""
+    """Whether a signal was taken in time, and its result."""
 
     execution_id: str
     signal_id: str

@@ -176,7 +176,7 @@ class Exported(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class GraphHealth(msgspec.Struct, frozen=True, kw_only=True):
-    """How a graph stands."""
+    """The health of a graph."""
 
     status: str
     """ok, or broken: then `problems` says why."""

@@ -8,7 +8,7 @@ __all__ = ["NotificationPage", "NotificationView"]
 
 
 class NotificationView(msgspec.Struct, frozen=True, kw_only=True):
-    """Who is told of an execution, without what it knows the sender by. `endpoint_id` is its id as a webhook."""
+    """A notification, without the credentials that identify the sender. `endpoint_id` is its id as a webhook."""
 
     execution_id: str
     notification_id: str
@@ -21,6 +21,6 @@ class NotificationView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NotificationPage(msgspec.Struct, frozen=True, kw_only=True):
-    """All of an execution; there are only a few."""
+    """All of a run; there are only a few."""
 
     items: list[NotificationView]

@@ -21,7 +21,7 @@ class ScheduleRefusal(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ScheduleView(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule, when it starts an execution next, and the one it started last."""
+    """A schedule, when it starts a run next, and the one it started last."""
 
     schedule_id: str
     workflow_id: str

@@ -12,7 +12,7 @@ __all__ = ["SessionDetail", "SessionPage", "SessionView", "TurnView"]
 
 
 class TurnView(msgspec.Struct, frozen=True, kw_only=True):
-    """A message, and what came of it. Nothing but its number and `deleted` is known of one whose execution is gone."""
+    """A message and its result. If its run is gone, only its number and `deleted` are known."""
 
     turn: int
     execution_id: str

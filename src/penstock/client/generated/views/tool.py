@@ -58,7 +58,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
     name: str | None = None
     """What the server, the module or the graph calls it."""
     server: str | None = None
-    """With `mcp`: the server, as it is called in the configuration."""
+    """With `mcp`: the name of the server in the settings."""
     graph: str | None = None
     """With `query`: the graph."""
     branch: str | None = None
@@ -69,7 +69,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
     """With `http`: secrets of the tenant that the headers name."""
     input_schema: dict[str, Any] | None = None
     output_schema: dict[str, Any] | None = None
-    """What a result has to fit; else the call fails."""
+    """The JSON Schema of a result; a call with another result fails."""
     result: Any = None
     """What comes back, as a template over `.call`; the body of a response, else the whole result."""
     timeout: str | None = None
@@ -79,7 +79,7 @@ class ToolView(msgspec.Struct, frozen=True, kw_only=True):
     governance: ToolGovernance | None = None
     """What a call needs."""
     expose: bool = False
-    """Whether it is an MCP tool of its own."""
+    """Whether it is also an MCP tool."""
     title: str | None = None
     """A name for people."""
     description: str | None = None

@@ -82,7 +82,7 @@ class UpstreamPage(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class UpstreamToolView(msgspec.Struct, frozen=True, kw_only=True):
-    """A tool of a server: how it stands, and its words. What the server claims about it is shown, not believed."""
+    """A tool of a server: its status and its texts. What the server claims about it is shown, not believed."""
 
     name: str
     status: str

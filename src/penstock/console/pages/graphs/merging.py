@@ -79,8 +79,8 @@ async def _check_heads(visit: Visit, graph_id: str, form: Fields, given: dict[st
     named = {"source": given["source"], "target": given["target"]}
     now = await visit.call("graph.branches_preview", graph_id=graph_id, **named)
     if any(form.text(name) != now[name] for name in ("source_commit_id", "target_commit_id")):
-        message = "a branch has moved on since the page was shown; nothing was merged"
-        raise Conflict("PRECONDITION_FAILED", message, "look at what would be merged now")
+        message = "a branch has changed since you opened the page; nothing was merged"
+        raise Conflict("PRECONDITION_FAILED", message, "review what would be merged now")
 
 
 def _arguments(form: Fields, given: dict[str, str]) -> dict[str, Any]:

@@ -1,7 +1,7 @@
 """Several runs at once: cancel, retry or fork them, after a page that shows what would happen to which.
 
-Each run is a call of its own through the gate, and has an audit record of its own. What is refused does not stop the
-others; the page says what became of each.
+Each run is a call of its own through the gate, and has an audit record of its own. A refusal does not stop the others;
+the page shows each outcome.
 
 Above it: `pages`. Below it: `visits`.
 """
@@ -20,7 +20,7 @@ __all__ = ["bulk"]
 _ACTIONS: dict[str, tuple[str, str]] = {
     "cancel": ("execution.cancel", "Cancel"),
     "retry": ("execution.retry", "Retry"),
-    "fork": ("execution.fork", "Fork at the end of what was done"),
+    "fork": ("execution.fork", "Fork at the end of the completed work"),
 }
 _ENDED = ("completed", "failed", "cancelled")
 
@@ -30,12 +30,12 @@ async def bulk(visit: Visit) -> Shown:
     given = visit.form if visit.form is not None else visit.query
     action = given.text("action")
     if action not in _ACTIONS:
-        raise Rejected("ACTION_UNKNOWN", "choose what to do", f"one of: {', '.join(_ACTIONS)}")
+        raise Rejected("ACTION_UNKNOWN", "no action is selected", f"one of: {', '.join(_ACTIONS)}")
     chosen = list(dict.fromkeys(item.strip() for item in given.get("run", []) if item.strip()))
     if not chosen:
-        raise Rejected("NOTHING_CHOSEN", "no run is chosen", "go back and mark some")
+        raise Rejected("NOTHING_CHOSEN", "no run is selected", "go back and select runs")
     if len(chosen) > limits.CONSOLE_BULK_MAX:
-        raise Rejected("TOO_MANY_CHOSEN", f"at most {limits.CONSOLE_BULK_MAX} runs are taken at once")
+        raise Rejected("TOO_MANY_CHOSEN", f"at most {limits.CONSOLE_BULK_MAX} runs can be changed at once")
     rows = [await _row(visit, action, run_id) for run_id in chosen]
     is_done = visit.form is not None and visit.form.text("confirmed") == "yes"
     if is_done:
@@ -61,7 +61,7 @@ async def _row(visit: Visit, action: str, run_id: str) -> dict[str, Any]:
         return {"id": run_id, "workflow": "", "status": "", "sequence": 0, "problem": error.message, "became": None}
     status, problem = run["status"], None
     if action == "cancel" and status in _ENDED:
-        problem = "it has ended"
+        problem = "the run has ended"
     elif action == "retry" and status not in ("failed", "waiting_decision"):
         problem = "nothing failed, and no outcome is unknown"
     return {

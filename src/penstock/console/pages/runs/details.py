@@ -47,7 +47,7 @@ async def record(visit: Visit) -> Shown:
 
 
 async def visit_of_node(visit: Visit) -> Shown:
-    """Show one visit of a node: what it was given, what came of it, every attempt and every record."""
+    """Show one visit of a node: its input, its result, every attempt and every record."""
     execution_id, node_id, ordinal = visit.path["execution_id"], visit.query.text("node"), visit.query.text("visit")
     begin = visit.query.text("from")
     if not ordinal.isdecimal() or not begin.isdecimal() or len(ordinal + begin) > _NUMBER_DIGITS_MAX:
@@ -98,8 +98,8 @@ async def export(visit: Visit) -> Shown:
 async def _exported(visit: Visit, shown: dict[str, Any], page: dict[str, Any]) -> AsyncGenerator[bytes, None]:
     """Yield a file, page by page: with few records to a page where they are large.
 
-    If the rest cannot be read, for example because the run was deleted or too much was asked for in a minute, the file
-    says why, and after which record to go on.
+    If the rest cannot be read, for example because the run was deleted or a rate limit was reached, the file says why,
+    and after which record to continue.
     """
     yield b'{"execution":' + encode_bytes(shown) + b',\n"history":['
     size, separator, last = _FIRST_PAGE, b"\n", 0
@@ -123,7 +123,7 @@ async def _exported(visit: Visit, shown: dict[str, Any], page: dict[str, Any]) -
 
 
 async def comparison(visit: Visit) -> Shown:
-    """Show two runs beside each other: what differs in how they began, what they visited, and what came of it."""
+    """Show two runs beside each other: the differences in their inputs, their visits and their results."""
     other = visit.query.text("with")
     first = await visit.call("execution.status", execution_id=visit.path["execution_id"])
     second = await visit.call("execution.status", execution_id=other) if other else None

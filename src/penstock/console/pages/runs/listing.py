@@ -36,7 +36,7 @@ _FILTERS = (
 _PERIODS = {"hour": timedelta(hours=1), "day": timedelta(days=1), "week": timedelta(days=7)}
 _VIEWS: tuple[tuple[str, dict[str, str]], ...] = (
     ("All", {}),
-    ("Waiting for somebody", {"status": "waiting"}),
+    ("Waiting for people", {"status": "waiting"}),
     ("Running", {"status": "running"}),
     ("Failed today", {"status": "failed", "period": "day"}),
 )
@@ -93,10 +93,10 @@ async def listing(visit: Visit) -> Shown:
 
 
 def _asked(visit: Visit, given: dict[str, str]) -> dict[str, Any]:
-    """What the operation is asked for."""
+    """Return the arguments of the operation."""
     period = given["period"]
     if period and period not in _PERIODS:
-        raise Rejected("PERIOD_UNKNOWN", f"{period[:40]} is no choice here", f"one of: {', '.join(_PERIODS)}")
+        raise Rejected("PERIOD_UNKNOWN", f"{period[:40]} is not one of the choices", f"one of: {', '.join(_PERIODS)}")
     since = (visit.now - _PERIODS[period]).isoformat() if period else _instant(given["created_after"])
     status = given["status"]
     return {
@@ -118,7 +118,7 @@ def _instant(text: str) -> str | None:
     try:
         moment = datetime.fromisoformat(text)
     except ValueError:
-        raise Rejected("TIME_UNREADABLE", f"{text[:40]} is no time", "write it like 2026-01-31T09:00") from None
+        raise Rejected("TIME_UNREADABLE", f"{text[:40]} is not a time", "write it like 2026-01-31T09:00") from None
     return (moment if moment.tzinfo else moment.replace(tzinfo=UTC)).isoformat()
 
 
@@ -127,7 +127,7 @@ def _just_after(text: str) -> str:
 
 
 async def _fresh(visit: Visit, asked: dict[str, Any], newest: str) -> str:
-    """How many runs were started since, as text; empty if there is none."""
+    """Return how many runs were started since, as text; empty if no run was."""
     page = await visit.call("execution.list", **{**asked, "created_after": newest}, limit=limits.CONSOLE_ROWS)
     count = len(page["items"])
     return "" if not count else f"{count}+" if page["next_cursor"] else str(count)

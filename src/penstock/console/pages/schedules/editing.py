@@ -1,7 +1,7 @@
-"""Making a schedule, and looking at one, changing it and deleting it.
+"""The forms that create, show, change and delete a schedule.
 
-The form says when it would start a run before anything is saved. Its input has the form of the workflow. What does not
-fit is told at its field, and what was written is kept.
+The form shows the next start times before anything is saved. Its input has the form of the workflow. Mistakes are shown
+beside their fields, and the input is kept.
 
 Above it: the table of pages. Below it: `workflow_input`, the operations on schedules.
 """
@@ -24,7 +24,7 @@ __all__ = ["new", "schedule"]
 _OVERLAPS = {
     "skip": "skip this start",
     "queue": "wait until it has ended",
-    "allow": "start another run beside it",
+    "allow": "start another run in parallel",
     "cancel_running": "cancel it and start",
 }
 _MEMBERS = ("cron", "timezone", "overlap", "catch_up", "jitter")
@@ -47,7 +47,7 @@ class _Sheet(NamedTuple):
 
     workflow_id: str
     input_form: AnswerForm | None
-    """None if the visitor may not see the workflow, or there is none any more: its input stays as it is."""
+    """None if the visitor may not see the workflow, or if it no longer exists. The input then stays unchanged."""
     sent: Given
     schedule: dict[str, Any] | None = None
 

@@ -13,7 +13,7 @@ from penstock.console.visits import Page, Redirect, Shown, Visit
 __all__ = ["keys"]
 
 _KINDS = ("person", "agent", "service")
-# What a form says wrongly is told on the form, with what was written.
+# Mistakes are shown in the form, with its input.
 _OWN_MISTAKES = ("INVALID_ARGUMENTS", "SCOPE_INVALID", "SCOPE_REQUIRED", "KEY_BEYOND_YOURS")
 _WRITTEN = ("name", "scopes", "expires_in", "toolset", "kind", "groups", "subject")
 
@@ -81,9 +81,8 @@ async def _page(
     page = await visit.call("key.list", limit=limits.CONSOLE_ROWS, cursor=cursor)
     written = {name: form.text(name) if form is not None else "" for name in _WRITTEN}
     given = {"section": "tools", "tab": "keys", "keys": page["items"], "more": page["next_cursor"], "kinds": _KINDS}
-    wrong = None if mistake is None else {"message": mistake.message, "hint": mistake.hint}
     return Page(
         "tools/keys.html",
-        {**given, "written": written, "wrong": wrong, "rotating": rotating},
+        {**given, "written": written, "wrong": mistake, "rotating": rotating},
         200 if mistake is None else 422,
     )

@@ -28,7 +28,7 @@ async def agent(visit: Visit) -> Shown:
         if prompt:
             started = await visit.call("agent.execute", agent_id=agent_id, prompt=prompt)
             return held(started) or Redirect(address("runs", started["execution_id"]))
-        mistake = "Say what it is to do."
+        mistake = "Describe the task."
     shown = await visit.call("agent.get", agent_id=agent_id)
     details = {name: shown[name] for name in ("output_schema", "limits", "conversation", "memory") if shown.get(name)}
     given = {"section": "agents", "agent": shown, "details": {name: cut_value(item) for name, item in details.items()}}

@@ -76,7 +76,7 @@ def _document_defects(document: JsonValue) -> Iterator[Defect]:
     elif _is_published(document):
         yield from _published_defects(document)
     else:
-        yield _not_a_workflow("this is neither a native nor a published workflow document", _format_hint(document))
+        yield _not_a_workflow("this is not a workflow document", _format_hint(document))
 
 
 def _is_published(document: JsonObject) -> bool:
@@ -152,7 +152,7 @@ def _check_duration(value: JsonValue, place: Place) -> Iterator[Defect]:
         yield _extra(
             "INVALID_DURATION",
             place,
-            f"{place.label} is not a duration, or too long: {quoted(value)}",
+            f"{place.label} is not a duration, or is too long: {quoted(value)}",
             'must match format "duration"',
             str(FRAGMENTS["duration"]["description"]),
         )
@@ -197,7 +197,7 @@ def _check_json_schema(value: JsonValue, place: Place) -> Iterator[Defect]:
             yield _extra(
                 "SCHEMA_NOT_RESOLVED",
                 Place(path=place.path + reference.path),
-                f"{quoted(reference.text)} is a schema of a registry, which is not known here",
+                f"the schema {quoted(reference.text)} of a registry is not available here",
                 'must match format "json-schema"',
                 "store or check the workflow on the server that has it, or put the schema into the folder `schemas`",
             )

@@ -35,6 +35,7 @@ __all__ = [
     "same_value",
     "text_defects",
     "type_words",
+    "word_hint",
     "wrong_type",
 ]
 
@@ -45,6 +46,8 @@ RESERVED_ID = "RESERVED_ID"
 
 # Longer values are cut in messages; the path shows where to read the whole value.
 _QUOTED_CHARACTERS_MAX = 60
+# Booleans of YAML 1.1, which people still write.
+_BOOLEAN_WORDS = {"yes": True, "on": True, "true": True, "no": False, "off": False, "false": False}
 _TYPE_WORDS = {
     "string": "a text",
     "number": "a number",
@@ -177,7 +180,7 @@ def wrong_type(schema: JsonObject, value: JsonValue, place: Place) -> Defect:
     wanted = schema.get("type")
     names = [str(name) for name in (wanted if isinstance(wanted, list) else [wanted])]
     is_unquoted = names == ["string"] and "enum" not in schema and isinstance(value, int | float)
-    hint = f'write it in quotes: "{_literal(value)}"' if is_unquoted else None
+    hint = f'write it in quotes: "{_literal(value)}"' if is_unquoted else word_hint([schema], value)
     return general_defect(
         place,
         "type",
@@ -185,6 +188,13 @@ def wrong_type(schema: JsonObject, value: JsonValue, place: Place) -> Defect:
         f"must be {','.join(names)}",
         hint=hint,
     )
+
+
+def word_hint(schemas: Iterable[JsonObject], value: JsonValue) -> str | None:
+    """Return what to write in place of `yes` or `no`, which YAML 1.2 reads as text; None if no boolean may be here."""
+    meant = _BOOLEAN_WORDS.get(value.lower()) if isinstance(value, str) else None
+    fits = any(schema.get("type") == "boolean" or schema.get("const") is meant for schema in schemas)
+    return None if meant is None or not fits else f"write `{str(meant).lower()}`: in YAML, `{value}` is a text"
 
 
 def same_value(wanted: JsonValue, value: JsonValue) -> bool:
@@ -326,13 +336,13 @@ def choice_names(alternatives: Iterable[JsonValue]) -> list[str]:
 
 
 def object_at(schema: JsonObject, keyword: str) -> JsonObject:
-    """The object under a keyword; empty if there is none."""
+    """The object under a keyword; empty if the keyword is missing."""
     value = schema.get(keyword)
     return value if isinstance(value, dict) else {}
 
 
 def list_at(schema: JsonObject, keyword: str) -> list[JsonValue]:
-    """The list under a keyword; empty if there is none."""
+    """The list under a keyword; empty if the keyword is missing."""
     value = schema.get(keyword)
     return value if isinstance(value, list) else []
 

@@ -1,4 +1,4 @@
-"""What a schema asks of a value, worked out once for each schema: a document of 10,000 nodes asks it 10,000 times.
+"""The rules of a schema, computed once per schema, because a document of 10,000 nodes needs them 10,000 times.
 
 Most schemas use few keywords, most values are right, and of the rules for each node type only one applies to a node. So
 the walk of `validator` asks here first, and words a defect only where there may be one. Above it: `validator`. Below
@@ -33,7 +33,7 @@ _SURE_TYPES: Mapping[str, tuple[type, ...]] = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Rules:
-    """The keywords of one schema, in the form in which they are asked for."""
+    """The keywords of one schema, prepared for look-ups."""
 
     schema: JsonObject
     sure_types: frozenset[type]

@@ -47,7 +47,7 @@ def _begin_until(turn: Turn, scope: Scope, node: Node, detail: WaitDetail) -> No
         return
     text = as_text(rendered.value)
     if parse_instant_ms(text) is None:
-        message = f"`until` is no ISO timestamp: {text[:80]!r}"
+        message = f"`until` is no ISO timestamp: {text[:80]!r}"  # prose: recorded in histories, which do not change
         fail(turn, scope, node, Failure("INVALID_TIMESTAMP", message, "wait_failed", node.id))
         return
     turn.record(commands.StartTimer(*activation_of(scope).key, kind="until", until=text))

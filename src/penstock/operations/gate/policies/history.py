@@ -2,12 +2,12 @@
 
 A call that policies count is entered into the store before it is decided, and sees what was entered before it. So of
 two calls at once, in any process, the later one sees the earlier one, and both cannot pass below a limit that has room
-for one. What was entered is taken back (`give_back`) if the call is not made: refused, held, repeated, or failed before
-it changed anything. If the process dies in between, or nobody knows what became of the call, it goes on counting.
+for one. `give_back` removes the entry if the call is not made: refused, held, repeated, or failed before it changed
+anything. If the process dies in between, or nobody knows the outcome of the call, it still counts.
 
 Counts also look into the audit log, which knows calls from before a policy asked for them; the larger of the two
 holds. The audit log has digests of arguments, so amounts of such calls are not known: a sum begins with the policy.
-Calls that only read are counted by the audit log alone, so that reading writes nothing.
+Only the audit log counts calls that only read, so that reading writes nothing.
 
 Above it: `policy_stage`, `pipeline`. Below it: the platform port, `governance.policy`.
 """
@@ -27,9 +27,11 @@ from penstock.governance.policy.amounts import UNITS, amount_of, count_value, su
 from penstock.governance.policy.history import Counter
 from penstock.governance.policy.schema import ActionShape
 from penstock.runtime.ports.audit import AuditEntry, AuditQuery
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.ports.usage import CallUses, PolicyTotal, PolicyUse
+from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.policy_uses import release_uses, take_uses
 
 __all__ = ["CountedCall", "PolicyHistory", "give_back", "run_tree_of"]
 
@@ -41,7 +43,7 @@ _ONLY_READS = ("read",)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CountedCall:
-    """A call, as it is counted."""
+    """A call, as policies count it."""
 
     tenant: str
     principal: str
@@ -53,13 +55,13 @@ class CountedCall:
     uses: CallUses | None = None
     """What the call has entered. None: it is only looked at, as if it were made now, and nothing is entered."""
     was_made: bool = False
-    """Whether it repeats a call that was counted when it was made."""
+    """Whether it repeats a call that counted when it was made."""
 
 
 class PolicyHistory:
     """Counts calls for policies."""
 
-    def __init__(self, platform: PlatformStore, clock: Clock) -> None:
+    def __init__(self, platform: Database, clock: Clock) -> None:
         self._platform = platform
         self._clock = clock
 
@@ -73,7 +75,7 @@ class PolicyHistory:
         if not entered and not wanted:
             return {}
         of_store = [counter for counter in wanted if counter.subject != "run" or call.run]
-        taken = await self._platform.take_uses(entered, [_total(counter, call, now) for counter in of_store])
+        taken = await take_uses(self._platform, entered, [_total(counter, call, now) for counter in of_store])
         if call.uses is not None:
             call.uses.ids += taken.ids
             for use in entered:
@@ -103,13 +105,13 @@ class PolicyHistory:
             since=now - counter.window_ms,
             limit=limits.POLICY_HISTORY_RECORDS_MAX,
         )
-        page = await self._platform.audit(query)
+        page = await list_audit(self._platform, query)
         made = sum(item.entry.count for item in page.records if _was_made(item.entry))
         return made + (counter.action == call.action.name and not call.was_made)
 
 
 def _was_made(entry: AuditEntry) -> bool:
-    """Whether a record tells of a call that was made, and not of one that got the answer of an earlier one."""
+    """Whether a record is about a call with an effect, and not about one that got the answer of an earlier one."""
     return entry.outcome in ("allowed", "executed") and not entry.details.get("replayed")
 
 
@@ -156,17 +158,17 @@ def _total(counter: Counter, call: CountedCall, now: int) -> PolicyTotal:
     )
 
 
-async def give_back(platform: PlatformStore, uses: CallUses) -> None:
-    """Take back what a call has entered, because it is not made. If that fails, it goes on counting."""
+async def give_back(platform: Database, uses: CallUses) -> None:
+    """Take back what a call has entered, because it is not made. If that fails, it still counts."""
     ids = tuple(uses.ids)
     uses.ids.clear()
     uses.amounts.clear()
     if not ids:
         return
     try:
-        await platform.release_uses(ids)
+        await release_uses(platform, ids)
     except PenstockError as error:
-        _LOGGER.warning("a call that was not made goes on counting for policies: %s", error.code)
+        _LOGGER.warning("policies still count a call that was not made: %s", error.code)
 
 
 async def run_tree_of(store: RunStore, run_id: str) -> str:

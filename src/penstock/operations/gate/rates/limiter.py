@@ -87,7 +87,9 @@ class RateLimiter:
         held = self._in_flight.get(principal.id, 0)
         if held >= self._concurrent_max and principal.kind not in _INSIDE:
             message = f"more than {self._concurrent_max} calls at once with one key"
-            raise LimitExceeded("CONCURRENCY_LIMITED", message, "wait for some of them", {"retry_after_seconds": 1})
+            raise LimitExceeded(
+                "CONCURRENCY_LIMITED", message, "wait until one of them ends", {"retry_after_seconds": 1}
+            )
         self._in_flight[principal.id] = held + 1
 
     def leave(self, principal: Principal) -> None:

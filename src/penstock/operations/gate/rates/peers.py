@@ -1,12 +1,12 @@
 """Rate limits of senders who are not known: by the address that they really come from.
 
-Somebody without a key has no name to be counted by, so the address of the other end of the connection counts, or what a
-proxy says that the operator trusts; never what a sender claims. An IPv6 address counts as its network of 64 bits,
-because whoever has one has all of them.
+A sender without a key has no name, so the address of the other end of the connection counts, or the one that a trusted
+proxy reports; never what a sender claims. An IPv6 address counts as its network of 64 bits, because the owner of one
+address has all of them.
 
 Two buckets are apart: requests without credentials, and credentials that are not valid. Neither ever keeps valid ones
 out: many people may come from one address, and one of them must not be able to lock out the others. So above the
-limit a wrong key is told to wait instead of that it is wrong, and a right one is let in.
+limit a wrong key gets RATE_LIMITED and no verdict, and a right one is let in.
 
 Above it: `pipeline`, the surfaces. Below it: `governance.rates`.
 """

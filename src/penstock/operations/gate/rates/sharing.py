@@ -1,8 +1,8 @@
 """Rates that several processes on one store keep together.
 
-Calls are counted in memory. Every quarter of a second a process tells the store what it took from buckets of which it
-took a noticeable part, and the store tells what is left of them after all processes took theirs. A bucket may be
-overdrawn for that long; what was taken too much is owed, and has to flow in before anybody takes from it again.
+Each process counts calls in memory. Every quarter of a second it reports to the store what it took from buckets, if
+that is a noticeable part. The store answers with what all processes have left in them. Until then a bucket may be
+overdrawn; the excess is owed, and has to flow in before anybody takes from it again.
 
 So with P processes, at most `burst + rate * T + (P - 1) * burst` calls pass in a time T, and over a long time no more
 than the rate. While the store is away, or an exchange is late, each process counts alone, and what flows in at the rate
@@ -27,10 +27,11 @@ from penstock.base.json import JsonObject
 from penstock.definitions.durations import format_duration
 from penstock.definitions.start_needs import StartRate
 from penstock.governance.rates import Taken, TokenBuckets
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.usage import BucketUse
+from penstock.runtime.tables.usage import exchange_buckets
 
-__all__ = ["charge_start", "exchange", "share"]
+__all__ = ["charge_start", "exchange", "share", "try_exchange"]
 
 _LOGGER = logging.getLogger("penstock.gate")
 _MS_PER_MINUTE = 60_000
@@ -39,31 +40,47 @@ _LATE_MS = round(4_000 * limits.RATE_SHARE_SECONDS)
 _JOINT = "\x1f"
 
 
-async def share(platform: PlatformStore, clock: Clock, tables: Sequence[TokenBuckets]) -> None:
-    """Exchange what was taken with the other processes of the store, again and again."""
+async def share(platform: Database, clock: Clock, tables: Sequence[TokenBuckets]) -> None:
+    """Exchange what was taken with the other processes of the store, until cancelled."""
+    failing = False
     while True:
         await asyncio.sleep(limits.RATE_SHARE_SECONDS)
-        try:
-            await exchange(platform, clock, tables)
-        except PenstockError as error:
-            _LOGGER.warning("what this process counted could not be shared: %s; it tries again", error.code)
+        failing = await try_exchange(platform, clock, tables, failing=failing)
 
 
-async def exchange(platform: PlatformStore, clock: Clock, tables: Sequence[TokenBuckets]) -> None:
-    """Tell the store what was taken, and learn what is left."""
+async def try_exchange(platform: Database, clock: Clock, tables: Sequence[TokenBuckets], *, failing: bool) -> bool:
+    """Exchange once; return whether the store is failing.
+
+    Only the first failure is logged: a store that is away for an hour would fill the log. The store is failing until an
+    exchange succeeds; an exchange of nothing proves nothing.
+    """
+    try:
+        exchanged = await exchange(platform, clock, tables)
+    except PenstockError as error:
+        if not failing:
+            _LOGGER.warning("rates cannot be shared with other processes: %s; trying again", error.code)
+        return True
+    return failing and not exchanged
+
+
+async def exchange(platform: Database, clock: Clock, tables: Sequence[TokenBuckets]) -> int:
+    """Tell the store what was taken, learn what is left, and return how many buckets that concerned."""
+    exchanged = 0
     for table in tables:
         now = clock.now_ms()
         taken = list(table.pending(limits.RATE_SHARED_PART, now, late_after_ms=_LATE_MS))
         if not taken:
             continue
         try:
-            levels = await platform.exchange_buckets([_use(item) for item in taken], at=now)
+            levels = await exchange_buckets(platform, [_use(item) for item in taken], at=now)
         except PenstockError:
             for item in taken:
                 table.give_back(item)
             raise
         for item, level in zip(taken, levels, strict=True):
             table.adjust(item.key, level.tokens, now)
+        exchanged += len(taken)
+    return exchanged
 
 
 def _use(taken: Taken) -> BucketUse:
@@ -71,7 +88,7 @@ def _use(taken: Taken) -> BucketUse:
     return BucketUse(bucket=_JOINT.join(taken.key), amount=taken.amount, per_minute=rate.per_minute, burst=rate.burst)
 
 
-async def charge_start(platform: PlatformStore, tenant: str, rates: Sequence[StartRate], now_ms: int) -> None:
+async def charge_start(platform: Database, tenant: str, rates: Sequence[StartRate], now_ms: int) -> None:
     """Count a start against the rates of its workflows, all or none; raise `LimitExceeded` with the time to wait."""
     asked = list(dict.fromkeys(rates))
     uses = [
@@ -83,12 +100,12 @@ async def charge_start(platform: PlatformStore, tenant: str, rates: Sequence[Sta
         )
         for rate in asked
     ]
-    levels = await platform.exchange_buckets(uses, at=now_ms)
+    levels = await exchange_buckets(platform, uses, at=now_ms)
     owed = [(-level.tokens * rate.per_ms / rate.limit, rate) for rate, level in zip(asked, levels, strict=True)]
     wait_ms, rate = max(owed, key=lambda item: item[0])
     if wait_ms <= limits.RATE_ROUNDING_MS:
         return
-    await platform.exchange_buckets([_returned(use) for use in uses], at=now_ms)
+    await exchange_buckets(platform, [_returned(use) for use in uses], at=now_ms)
     seconds = max(1, -(-int(wait_ms) // 1_000))
     message = f"more than {rate.limit} starts of this workflow in {format_duration(rate.per_ms)}"
     details: JsonObject = {"retry_after_seconds": seconds, "limit": "workflow"}

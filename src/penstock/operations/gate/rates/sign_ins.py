@@ -1,7 +1,7 @@
 """Failed attempts to sign in with a form: counted by address, and by the public part of the key that was tried.
 
-Whoever fails too often has to wait, also with a valid key: a form is for people, who type a few times a minute at most.
-Programs send their keys to the other surfaces, which have limits of their own.
+A sender who fails too often has to wait, also with a valid key: a form is for people, who type a few times a minute at
+most. Programs send their keys to the other surfaces, which have limits of their own.
 
 Above it: the console. Below it: the buckets of `governance.rates`.
 """

@@ -27,8 +27,8 @@ from penstock.operations.gate.tokens.code_flow import CodeFlow
 from penstock.operations.gate.tokens.introspection import Introspector
 from penstock.operations.gate.tokens.issuer_keys import IssuerKeys
 from penstock.operations.gate.tokens.revocations import Revocations
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.issuers import IssuerClient
-from penstock.runtime.ports.platform import PlatformStore
 
 __all__ = ["TokenAuthenticator"]
 
@@ -47,7 +47,7 @@ class TokenAuthenticator:
     """Resolves access tokens."""
 
     def __init__(
-        self, issuers: Sequence[TrustedIssuer], client: IssuerClient, platform: PlatformStore, clock: Clock
+        self, issuers: Sequence[TrustedIssuer], client: IssuerClient, platform: Database, clock: Clock
     ) -> None:
         self._issuers = {issuer.rules.issuer: issuer for issuer in issuers}
         self._keys = {
@@ -90,7 +90,11 @@ class TokenAuthenticator:
         if token is None or token.expires_at <= self._clock.now_ms():
             raise Denied("TOKEN_EXPIRED", "the token has expired", _HINT)
         if await self.revocations.is_revoked(token):
-            raise Denied("TOKEN_REVOKED", "the token, or its holder, was revoked here", "ask the owner of the server")
+            raise Denied(
+                "TOKEN_REVOKED",
+                "an operator of this server revoked the token or its subject",
+                "ask the owner of the server",
+            )
         return known
 
     async def holds(self, token: TokenReference) -> bool:

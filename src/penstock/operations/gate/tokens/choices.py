@@ -1,4 +1,4 @@
-"""What an operator decides about tokens: which issuers are trusted, and what clients are told.
+"""What an operator decides about tokens: which issuers are trusted, and what clients learn.
 
 Above it: `app`, which builds it from settings; the gate. Below it: `governance.tokens`, the port to issuers.
 """
@@ -28,7 +28,7 @@ class BrowserClient:
     """Where a browser comes back to that signed out at the issuer."""
     scopes: tuple[str, ...]
     resource: str
-    """What the access token is asked for: the audience that this server has."""
+    """The resource to request an access token for, which is the audience of this server."""
     takes_logouts: bool = False
     """Whether the issuer may end sessions by itself (back-channel logout)."""
     label: str | None = None
@@ -49,7 +49,7 @@ class TrustedIssuer:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TokenChoices:
-    """Which tokens are accepted, and what clients are told."""
+    """Which tokens are accepted, and what clients learn."""
 
     issuers: tuple[TrustedIssuer, ...]
     protected: ProtectedResource

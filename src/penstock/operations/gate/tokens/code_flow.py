@@ -52,7 +52,7 @@ class _Metadata(NamedTuple):
     authorize: str
     token: str
     revoke: str | None
-    """Where tokens are taken back (RFC 7009); None if that is not offered."""
+    """Where to revoke tokens (RFC 7009); None if the issuer does not offer that."""
     sign_out: str | None
     """Where a browser signs out (OpenID Connect RP-Initiated Logout); None if that is not offered."""
     names_itself: bool
@@ -190,7 +190,7 @@ class CodeFlow:
                 raise _refused(f"the issuer gave no tokens for the sign-in ({_plain(error)})")
             case NotFetched(reason):
                 _LOGGER.warning("the issuer %s gave no tokens: %s", self.rules.issuer, reason)
-                message = "the issuer cannot be asked for tokens"
+                message = "the issuer does not respond, so there are no tokens"
                 raise Unavailable("ISSUER_UNAVAILABLE", message, "try again in a minute")
             case _:
                 assert_never(answer)
@@ -242,7 +242,9 @@ class CodeFlow:
         if self._metadata is not None:
             return self._metadata  # an issuer that is away for a moment locks nobody out
         _LOGGER.warning("nobody can sign in at the issuer %s: %s", self.rules.issuer, reason)
-        raise Unavailable("ISSUER_UNAVAILABLE", "the issuer cannot be asked to sign you in", "try again in a minute")
+        raise Unavailable(
+            "ISSUER_UNAVAILABLE", "the issuer does not respond, so you cannot sign in", "try again in a minute"
+        )
 
 
 def _read_metadata(found: dict[str, Any] | None, issuer: str) -> _Metadata | None:

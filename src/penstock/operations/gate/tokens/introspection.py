@@ -56,13 +56,15 @@ class Introspector:
         answer = await self._client.introspect(request)
         if not isinstance(answer, Fetched):
             _LOGGER.warning("the issuer %s cannot be asked about tokens: %s", issuer, answer.reason)
-            raise Unavailable("ISSUER_UNAVAILABLE", "the issuer cannot be asked about the token", "try again later")
+            raise Unavailable(
+                "ISSUER_UNAVAILABLE", "the issuer does not respond, so the token cannot be checked", "try again later"
+            )
         try:
             found = json.loads(answer.body)
         except (ValueError, RecursionError):
             found = None
         if not isinstance(found, dict) or found.get("active") is not True:
-            return TokenRefusal("the issuer does not know the token, or it is not active any more")
+            return TokenRefusal("the issuer does not know the token, or it is no longer active")
         # The issuer that was asked answers for its own tokens, and may leave its name out.
         return {"iss": issuer, **found}
 

@@ -63,7 +63,7 @@ class IssuerKeys:
         return found
 
     async def _refresh(self) -> None:
-        """Read the keys again, unless that was tried a moment ago; those who wait at once share an attempt."""
+        """Read the keys again, unless that was tried a moment ago; concurrent calls share an attempt."""
         if self._reading is None:
             now = self._clock.elapsed_ms()
             if self._tried_at is not None and now - self._tried_at < limits.ISSUER_REFETCH_MS:

@@ -1,7 +1,7 @@
 """This server as a protected resource: the metadata that tells clients where to sign in, and the challenges.
 
 A challenge names the metadata and the scopes to ask for, in the words of the issuer. It is sent where signing in, or a
-further scope, would help, and nowhere else: clients that are challenged in vain ask again and again.
+further scope, would help, and nowhere else: a client whose sign-in cannot help would ask again and again.
 
 Above it: the gate, the surfaces over HTTP. Below it: nothing. Addresses come from the settings, never from a request.
 """
@@ -27,7 +27,7 @@ _ScopeMap = Mapping[str, tuple[str, ...]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProtectedResource:
-    """What clients are told about this server."""
+    """What clients learn about this server."""
 
     public_url: str
     """The address under which clients reach the server, without a slash at its end."""
@@ -35,7 +35,7 @@ class ProtectedResource:
     """The path of the MCP endpoint."""
     issuers: tuple[str, ...]
     scopes: tuple[str, ...]
-    """The scopes that clients are told to ask for, in the words of the issuers."""
+    """The scopes that clients should ask for, in the words of the issuers."""
     scope_maps: Mapping[str, _ScopeMap | None]
     """By the name of an issuer: the scopes that its words stand for; None if it uses ours."""
 
@@ -115,7 +115,7 @@ def _breadth(scopes: tuple[str, ...]) -> tuple[bool, int, int]:
 
 
 def advertised_scopes(scope_map: _ScopeMap | None) -> tuple[str, ...]:
-    """Return the scopes that clients are told to ask for if the settings do not say, in the words of an issuer."""
+    """Return the scopes that clients should ask for if the settings do not say, in the words of an issuer."""
     found: dict[str, None] = {}
     for scope in BASIC_SCOPES:
         found.update(dict.fromkeys(_issuer_names([scope], scope_map) or ()))

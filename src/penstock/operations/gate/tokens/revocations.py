@@ -1,4 +1,4 @@
-"""Which tokens and subjects are revoked: looked up in the store, again after every change of it.
+"""Which tokens and subjects are revoked: looked up in the store, again after every revocation.
 
 A revocation is stored in the tenant that it applies to, under a digest of what it names, so that a lookup is one read.
 
@@ -7,13 +7,16 @@ Above it: `authenticator`, the operations on tokens. Below it: the resources of 
 
 from __future__ import annotations
 
+from functools import partial
 from hashlib import sha256
 
 from penstock.base import limits
 from penstock.base.encoding import encode_bytes
 from penstock.base.lru_cache import CurrentValues
 from penstock.governance.principals import TokenReference
-from penstock.runtime.ports.platform import PlatformStore
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.topics import Topic
+from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["REVOCATION_KIND", "Revocations", "subject_revocation_id", "token_revocation_id"]
 
@@ -37,15 +40,15 @@ def token_revocation_id(issuer: str, token_id: str) -> str:
 class Revocations:
     """Answers whether a token is revoked."""
 
-    def __init__(self, platform: PlatformStore) -> None:
+    def __init__(self, platform: Database) -> None:
         self._platform = platform
         self._unrevoked: CurrentValues[TokenReference, TokenReference] = CurrentValues(
-            platform.change_mark, limits.TOKENS_PROVEN_KEPT
+            partial(platform.changed, Topic.TOKENS), limits.TOKENS_PROVEN_KEPT
         )
-        """The tokens that were not revoked when the store last changed."""
+        """The tokens that were not revoked at the last revocation of any token."""
 
     def is_known_valid(self, token: TokenReference) -> bool:
-        """Whether a token was looked up since the store last changed, and was not revoked."""
+        """Whether a token was looked up since the last revocation, and was not revoked."""
         return self._unrevoked.at_hand().get(token) is not None
 
     async def is_revoked(self, token: TokenReference) -> bool:
@@ -67,4 +70,4 @@ class Revocations:
         return await self._exists(tenant, subject_revocation_id(issuer, subject))
 
     async def _exists(self, tenant: str, resource_id: str) -> bool:
-        return await self._platform.resource(tenant, REVOCATION_KIND, resource_id) is not None
+        return await read_resource(self._platform, tenant, REVOCATION_KIND, resource_id) is not None

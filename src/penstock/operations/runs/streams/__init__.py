@@ -1,1 +1,1 @@
-"""Runs as streams of events, and what a caller who waits is told of them meanwhile. Read `reader` first."""
+"""Runs as streams of events, and what a caller who waits gets of them meanwhile. Read `reader` first."""

@@ -70,11 +70,11 @@ async def _after(first: StreamEvent, events: AsyncIterator[StreamEvent]) -> Asyn
 
 
 def _closed(code: str, message: str) -> StreamEvent:
-    """Return the last event of a stream that ends before its execution. It has no id, so that a reader can continue."""
+    """Return the last event of a stream that ends before its run. It has no id, so that a reader can continue."""
     return StreamEvent(event="closed", data={"code": code, "message": message})
 
 
-_GONE = _closed("EXECUTION_NOT_FOUND", "the execution was deleted")
+_GONE = _closed("EXECUTION_NOT_FOUND", "the run was deleted")
 _REVOKED = _closed("KEY_REVOKED", "the key that the stream was opened with is no longer valid")
 _TOKEN_ENDED = _closed("TOKEN_EXPIRED", "the token that the stream was opened with has expired or was revoked")
 _LAST = (_GONE, _REVOKED, _TOKEN_ENDED)
@@ -193,8 +193,8 @@ class _Reader:
     async def _read(self) -> list[StreamEvent]:
         """Read some of the next records and return their events.
 
-        Readers take turns. A reader that waits for its turn holds no records, and the event loop competes for the
-        interpreter with only a thread or two that decode records, not with one per reader.
+        Readers take turns. A reader that waits for its turn holds no records. Only a thread or two decode records at a
+        time, so that the event loop does not compete with one thread per reader for the interpreter.
         """
         async with self.context.services.open_streams.reading:
             records = await self.context.services.host.history(

@@ -19,7 +19,7 @@ __all__ = ["ToolNews"]
 
 @dataclass(slots=True)
 class ToolNews:
-    """What of a conversation was told already."""
+    """What of a conversation was sent already."""
 
     told: int | None = None
 

@@ -337,7 +337,7 @@ async def _meet(agent: A2aAgent) -> _Agent:
         offered = [interface for interface in card.supported_interfaces if _origin(interface.url) in allowed]
         if not offered:
             elsewhere = ", ".join(sorted({_origin(interface.url) for interface in card.supported_interfaces}))
-            raise _Misconfigured(f"its card leads to {elsewhere or 'no address'}, which is not trusted")
+            raise _Misconfigured(f"its card points to {elsewhere or 'no address'}, which is not trusted")
         del card.supported_interfaces[:]
         card.supported_interfaces.extend(offered)
         config = ClientConfig(
@@ -416,7 +416,7 @@ def _outcome(task: AgentTask, progress: _Progress) -> ActivityOutcome:
         case TaskState.TASK_STATE_INPUT_REQUIRED:
             return _question(task, done)
         case TaskState.TASK_STATE_AUTH_REQUIRED:
-            message = f"{task.agent_id} wants to know who is asking: {status_text}"
+            message = f"{task.agent_id} requires authentication: {status_text}"
             return ActivityError(
                 message, "A2A_CREDENTIALS_MISSING", retryable=False, extra=task.result_metadata(done.id)
             )
@@ -434,7 +434,7 @@ def _question(task: AgentTask, asking: Task) -> ActivityAsks:
     message = asking.status.message
     question_text = text_of(message.parts) or json.dumps([json_of(part) for part in message.parts], ensure_ascii=False)
     asked = _QuestionContext(asking.id, asking.context_id, message.message_id)
-    question = truncated(question_text if message.parts else f"{task.agent_id} needs to know more")
+    question = truncated(question_text if message.parts else f"{task.agent_id} needs more information")
     return ActivityAsks(question, _ANSWER_SCHEMA, asked.as_json())
 
 

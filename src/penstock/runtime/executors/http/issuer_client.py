@@ -1,7 +1,7 @@
-"""Asks issuers of tokens for their documents, and about tokens.
+"""The HTTP client for token issuers: fetches their documents and asks them about tokens.
 
-An operator names the issuers, so their addresses may be private; plain HTTP is for this machine only. Redirects are not
-followed: whoever can redirect could choose the keys that tokens are verified with.
+An operator names the issuers, so their addresses may be private. Plain HTTP is allowed for this machine only. Redirects
+are not followed, because a redirect could replace the keys that verify tokens.
 
 Above it: `app` passes it to the gate. Below it: `outbound`, httpx2.
 """
@@ -57,7 +57,7 @@ class HttpIssuerClient:
         return await self._asked(_as_client(request, {**request.grant, "resource": request.resource}), _REFUSALS)
 
     async def revoke(self, request: TokenRequest) -> IssuerResponse:
-        """Take a refresh token back."""
+        """Revoke a refresh token."""
         return await self._send(_as_client(request, {**request.grant, "token_type_hint": "refresh_token"}))
 
     async def _send(self, request: httpx2.Request) -> IssuerResponse:
@@ -131,7 +131,7 @@ def _basic(client_id: str, client_secret: str) -> str:
 
 
 def _refusal(body: bytes, status: int) -> GrantRefused | NotFetched:
-    """Return what an issuer calls its refusal. Something in between, such as a proxy, may refuse too, with no word."""
+    """Return the issuer's error code. A proxy in between may refuse without one."""
     try:
         found = json.loads(body)
     except (ValueError, RecursionError):

@@ -212,4 +212,4 @@ def _call(call: LlmToolCall, index: int, names: ToolNames) -> JsonObject:
     found: JsonObject = {"id": call_id, "name": names.canonical(call.name), "arguments": {}}
     if isinstance(call.arguments, dict):
         return {**found, "arguments": call.arguments}
-    return {**found, "problem": "the arguments are no JSON object"}
+    return {**found, "problem": "the arguments are not a JSON object"}

@@ -1,9 +1,9 @@
 """Asks a model, and the models that stand in for it if it cannot answer.
 
-A fallback is asked when a model fails in a way that another attempt could get over (a provider's error, its rate limit,
-a lost connection, the model's timeout), when one of its limits is reached, or when it is not registered any more. An
-answer that violates the schema is an answer: nobody else is asked. Every model that was tried is in the history, with
-its error and what it used.
+A fallback is asked when a model fails temporarily: with a provider's error, a rate limit, a lost connection or a
+timeout. It is also asked when a limit of the model is reached, or when the model is no longer registered. An answer
+that violates the schema is an answer: nobody else is asked. Every model that was tried is in the history, with its
+error and what it used.
 
 Above it: `executor`. Below it: `models`, `answers`.
 """

@@ -91,7 +91,7 @@ class _Question:
 
 
 def _continue_with(prepared: PreparedRequest, call: ActivityCall) -> ActivityOutcome | _Question:
-    """Ask the client, ask once more if the answer violates the schema, or return what came of the answer."""
+    """Ask the client, ask once more if the answer violates the schema, or return the outcome of the answer."""
     answer, before = call.activity.answer, call.activity.resume
     first = before.get("first") if isinstance(before, dict) else None
     if answer is None:

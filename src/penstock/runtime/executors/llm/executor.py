@@ -11,14 +11,14 @@ A model is one of the settings, or one that the tenant of the run has registered
 performed. If it cannot answer, its fallbacks are asked (`attempts`).
 
 With `conversation`, `tools` or `answer_schema`, the node is one turn of a conversation: the model is asked once, and
-the result says which tools it calls, or its answer, or what is wrong with that (`turns`). With `summarize` it writes a
-summary of what there is no room for.
+the result says which tools it calls, or its answer, or what is wrong with that (`turns`). With `summarize`, it
+summarizes the part that no longer fits.
 
-With `provider: client`, the program that started the run is asked for its model's answer (`client_model`), if it
-supports that. Otherwise the server's own model of that name answers, or its default model.
+With `provider: client`, the model of the program that started the run answers (`client_model`), if the program supports
+that. Otherwise the server's own model of that name answers, or its default model.
 
-Above it: `app`. Below it: `models`, `attempts`, `port` and its implementations; `prompts`. It never sends a request to
-the same model again by itself, except for a repair.
+Above it: `app`. Below it: `models`, `attempts`, `port` and its implementations; `prompts`. It never resends a request
+to the same model, except for a repair.
 """
 
 from __future__ import annotations
@@ -67,12 +67,12 @@ class LlmExecutor:
     # A relaxation for operators who trust everything that reaches their prompts. Documents cannot choose it.
     mark_untrusted: bool = field(default=True, kw_only=True)
     rules: Mapping[str, ModelRules] = field(default_factory=dict, kw_only=True)
-    """What holds for models of the settings, by name."""
+    """The rules for the models of the settings, by name."""
     registered: ModelSource = field(default_factory=NoModels, kw_only=True)
     """The models of tenants."""
     meter: ModelMeter = field(default_factory=ModelMeter, kw_only=True)
     observe: Callable[[ModelUse], None] = field(default=_nobody, kw_only=True)
-    """Told what every attempt used."""
+    """Receives what every attempt used."""
 
     async def perform(self, call: ActivityCall) -> ActivityOutcome:
         """Ask the model, and once more if its answer violates the schema; then its fallbacks, if it cannot answer."""
@@ -172,7 +172,7 @@ class LlmExecutor:
         return self._without_model(call, model, found) if isinstance(found, LlmFailure) else found
 
     def _without_model(self, call: ActivityCall, model: str, failure: LlmFailure) -> ServedModel | ActivityError:
-        """What to do about a name that leads to no model."""
+        """Return the advice for a name that matches no model."""
         if failure.code == "LLM_MODEL_NOT_FOUND":
             if call.activity.config.get("model") is None:
                 return _misconfigured(call, "the node names no `model`, and there is no model named `default`")
@@ -221,7 +221,7 @@ class LlmExecutor:
             found = await self._named(wanted, tenant) if isinstance(wanted, str) else None
             if isinstance(found, ServedModel):
                 return found
-        message = "whoever started the run has no model that can be asked, and the server has none that stands in"
+        message = "the program that started the run offers no model, and the server has no replacement"
         return ActivityError(f"{message}; configure a model named `default`", "CLIENT_CANNOT_SAMPLE", retryable=False)
 
 

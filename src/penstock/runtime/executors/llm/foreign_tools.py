@@ -1,4 +1,4 @@
-"""What a model reads of a tool that another server describes: its texts are marked, and nothing else in it is a text.
+"""Prepares the tools that other servers describe for a model: all of their free text is marked as untrusted.
 
     described_tool(tool.description, tool.input_schema, wrap)       a description and a schema for the model
     texts_of(tool.description, tool.input_schema)                   the texts that `wrap` will be called with
@@ -9,7 +9,7 @@ validates is kept in place, and only as far as it is one word: a value or name w
 has to write it as it is. Anything longer is moved into the description, as JSON, where it is marked. Unknown keywords
 are left out. The schema that checks the arguments of a call is the server's own and is not touched.
 
-Above it: `prompts`. Below it: JSON. It never fails: what is no schema is left out.
+Above it: `prompts`. Below it: JSON. It never fails: anything that is not a schema is left out.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ _WORD = re.compile(r"[\w!-;=?-@\[-`{-~]{0,64}")
 
 
 def described_tool(description: str, schema: JsonObject, wrap: Wrap) -> tuple[str, JsonObject]:
-    """Return what a model is told of a tool, and the schema of its arguments."""
+    """Return the description of a tool for a model, and the schema of its arguments."""
     shown = _Shown(wrap, _renamed(schema)).schema(schema)
     return (wrap(description) if description else ""), {**shown, "type": "object"}
 
@@ -85,7 +85,7 @@ def _is_plain(value: JsonValue) -> bool:
 
 
 def _renamed(schema: JsonObject) -> dict[str, str]:
-    """The references to definitions whose names are no words, and what they are replaced with."""
+    """The references to definitions whose names are not single words, and their replacements."""
     found: dict[str, str] = {}
     for member in _DEFINITIONS:
         definitions = schema.get(member)
@@ -97,12 +97,12 @@ def _renamed(schema: JsonObject) -> dict[str, str]:
 
 @dataclass(slots=True)
 class _Shown:
-    """Writes schemas anew, member by member."""
+    """Rewrites schemas, member by member."""
 
     wrap: Wrap
     renamed: dict[str, str]
     moved: list[str] = field(default_factory=list)
-    """What the schema that is being written says in its description, because it is no word."""
+    """Texts of the schema that move into its description because they are not single words."""
 
     def schema(self, schema: JsonValue) -> JsonObject:
         """Return a schema as a model may read it."""

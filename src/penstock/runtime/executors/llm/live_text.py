@@ -1,8 +1,8 @@
-"""The text of a model while it is being written, for whoever follows the run.
+"""The text of a model while it is being written, for readers that follow the run.
 
 Secrets of the call are masked, also those that arrive in several pieces: a piece that ends with the beginning of a
 secret is held back until it is clear what follows. An answer that has to fit a schema is JSON, so a secret is masked as
-JSON writes it, too. What is given out here is stored nowhere; the answer is, when it is complete.
+JSON writes it, too. The pieces are not stored; the complete answer is.
 
 Above it: `attempts`. Below it: the readers that a call has.
 """
@@ -19,9 +19,9 @@ __all__ = ["LiveText", "is_read"]
 
 
 def is_read(call: ActivityCall, prepared: PreparedRequest) -> bool:
-    """Whether a model is asked for its text piece by piece: somebody reads it, or the node says so.
+    """Whether to stream the model's text: it has readers, or the node asks for it.
 
-    Nobody reads a summary: it is for the model.
+    Summaries are never streamed, because only the model reads them.
     """
     summarizes = prepared.turn is not None and prepared.turn.summarizing is not None
     if call.readers is None or summarizes:
@@ -31,32 +31,32 @@ def is_read(call: ActivityCall, prepared: PreparedRequest) -> bool:
 
 @dataclass(slots=True)
 class LiveText:
-    """The text of one model. Another one that is asked instead begins anew, which its readers see."""
+    """The text of one model. If another model takes over, the text restarts, and readers see that."""
 
     call: ActivityCall
     given: int = 0
-    """How many characters were given out."""
+    """How many characters were delivered."""
     held: str = ""
     """What may be the beginning of a secret."""
 
     @classmethod
     def of(cls, call: ActivityCall) -> LiveText:
-        """Return the text of a call before anything of it is written."""
+        """Return the empty text of a call."""
         return cls(call)
 
     def begin(self) -> None:
-        """Begin anew: the text so far was not the answer."""
+        """Restart: the text so far was not the answer."""
         self.given, self.held = 0, ""
 
     def say(self, piece: str) -> None:
-        """Give out a piece, as far as it cannot be part of a secret."""
+        """Deliver a piece, except for an end that may be part of a secret."""
         text = self.call.masked(self.held + piece)
         kept = _beginning_of_secret(text.lower(), written_forms(self.call.hidden)) if self.call.hidden else 0
         self.held = text[len(text) - kept :]
         self._give(text[: len(text) - kept])
 
     def finish(self) -> None:
-        """Give out the rest: the text is complete."""
+        """Deliver the rest: the text is complete."""
         text, self.held = self.held, ""
         self._give(text)
 

@@ -52,13 +52,13 @@ class ModelSource(Protocol):
 
     @property
     def passes_on(self) -> bool:
-        """Whether a name that nobody knows is passed on to the only provider.
+        """Whether an unknown name is passed on to the only provider.
 
-        Not where models can be deleted: the prompts of a deleted one are not meant for anybody else.
+        False where models can be deleted: the prompts of a deleted model are not meant for another one.
         """
 
     async def find(self, tenant: str, name: str) -> ServedModel | LlmFailure | None:
-        """Return a model of a tenant, as it is registered now; None if there is none of that name."""
+        """Return a model of a tenant as it is registered now; None if the tenant has no model of that name."""
 
     async def names(self, tenant: str) -> Sequence[str]:
         """Return the names of a tenant's models."""
@@ -77,7 +77,7 @@ class NoModels:
         return None
 
     async def names(self, tenant: str) -> Sequence[str]:
-        """There are none."""
+        """Return an empty list."""
         return ()
 
     async def close(self) -> None:
@@ -91,10 +91,10 @@ class ModelCounts(Protocol):
         """The current time in milliseconds."""
 
     async def usage(self, tenant: str, subject: str) -> UsageRow | None:
-        """Return what a subject used today; None if nothing is counted here."""
+        """Return what a subject used today; None if usage is not counted here."""
 
     async def take_requests(self, taken: Sequence[BucketUse]) -> tuple[BucketLevel, ...] | None:
-        """Take from token buckets that the processes of the store share; None if there are none here."""
+        """Take from the token buckets that the processes of the store share; None if this process has no buckets."""
 
 
 @dataclass(slots=True)
@@ -146,7 +146,7 @@ class ModelMeter:
 
     @asynccontextmanager
     async def place(self, served: ServedModel) -> AsyncIterator[None]:
-        """Hold one of the places of a model that may only be asked so many times at once; wait for a free one."""
+        """Hold a slot of a model that limits concurrent requests, waiting for a free one."""
         limit = served.rules.limits.concurrent
         if limit is None or served.name is None:
             yield

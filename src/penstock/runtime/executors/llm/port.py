@@ -29,7 +29,7 @@ __all__ = [
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class LlmToolCall:
-    """That a model calls a tool. `arguments` is the text that the model wrote if that is no JSON object."""
+    """A model's call of a tool. `arguments` is the raw text if the model did not write a JSON object."""
 
     id: str
     name: str
@@ -65,10 +65,10 @@ class LlmMessage:
 
 
 class TextReader(Protocol):
-    """Whoever reads a reply while it is being written."""
+    """A reader of a reply while it is being written."""
 
     def begin(self) -> None:
-        """The text begins anew: what was said of it before does not count."""
+        """Restart the text and discard everything before."""
 
     def say(self, piece: str) -> None:
         """Take the next piece of the text."""
@@ -86,7 +86,7 @@ class LlmRequest:
     settings: JsonObject = field(default_factory=dict)
     tools: tuple[LlmTool, ...] = ()
     reader: TextReader | None = field(default=None, compare=False)
-    """Told each piece of the text as it arrives, if a provider can give it so; the reply has the whole."""
+    """Receives each piece of the text as it arrives, if the provider can stream; the reply has the whole text."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

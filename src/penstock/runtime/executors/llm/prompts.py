@@ -36,7 +36,7 @@ __all__ = ["Prompts", "Segment", "build_prompts", "lay_over"]
 # Values that cannot contain an instruction, so there is no need to mark them.
 _HARMLESS = re.compile(r"(?:-?\d+(?:\.\d+)?(?:[eE][+-]?\d+)?|true|false|null)?")
 # The user message if there are only system instructions (as in the published engine).
-# What is said of tools that a model may not call, or that there are not.
+# The errors for tools that the model may not call, or that do not exist.
 _NO_TOOL = ("TOOL_UNKNOWN", "TOOL_NOT_ALLOWED", "OPERATION_NOT_FOUND")
 _NOTHING_TO_ADD = "Proceed as instructed."
 
@@ -91,7 +91,7 @@ def build_prompts(call: ActivityCall, *, turn: Turn | None = None, mark_untruste
         elif drafts:
             drafts.append(_Draft("user", (Segment(_NOTHING_TO_ADD, trusted=True),)))
         else:
-            return "the node has no prompt, and the run has no state that could take its place"
+            return "the node has no prompt, and the run has no state to use instead"
     fence = _fence(drafts, turn, beginning)
     return _written(drafts, turn, fence if mark_untrusted else None)
 
@@ -193,7 +193,7 @@ def _message(authored: JsonObject, message: JsonObject) -> _Draft | None:
 
 
 def _entry(entry: JsonObject, names: ToolNames) -> _Draft | None:
-    """One entry of a conversation; None if it is none."""
+    """One entry of a conversation; None if the value is not an entry."""
     match entry.get("role"):
         case "user" if isinstance(entry.get("text"), str):
             return _Draft("user", (Segment(str(entry["text"]), trusted=True),))
@@ -242,13 +242,13 @@ def _foreign(turn: Turn | None) -> list[OfferedTool]:
 
 
 def _told(tool: OfferedTool) -> tuple[Segment, ...]:
-    """What another server says of a tool."""
+    """The texts of another server about a tool."""
     texts = texts_of(tool.description, tool.input_schema)
     return tuple(Segment(text, trusted=False, source=f"tool {tool.name}") for text in texts)
 
 
 def _described(tool: OfferedTool, fence: Fence | None) -> tuple[str, JsonObject]:
-    """What a model reads of a tool. Texts of another server are marked, in its schema too."""
+    """The description of a tool for a model. Texts of another server are marked, also in its schema."""
     if tool.trusted or fence is None:
         return tool.description, tool.input_schema
     source = f"tool {tool.name}"
@@ -280,7 +280,7 @@ def _written(drafts: list[_Draft], turn: Turn | None, fence: Fence | None) -> Pr
 
 def _message_of(draft: _Draft, marking: Fence | None) -> LlmMessage:
     if draft.role == "system":
-        raise TypeError("instructions are no message")
+        raise TypeError("instructions are not a message")
     return LlmMessage(
         draft.role,
         _text(draft, marking),

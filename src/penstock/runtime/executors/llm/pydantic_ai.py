@@ -9,7 +9,7 @@ read from the environment: a key that is not configured is missing.
 Above it: `app` loads this module only when a provider is configured (extra `executor`). Below it: pydantic-ai, httpx2.
 It sends a request once: neither the library nor the provider's client retries.
 
-If somebody reads along (`LlmRequest.reader`), the answer is asked for as a stream of events. It counts when it is
+If the request has a reader (`LlmRequest.reader`), it asks for the answer as a stream of events. It counts when it is
 complete; of one that ends too early, nothing is left but the error.
 """
 
@@ -161,7 +161,7 @@ class PydanticProvider:
             return LlmFailure(error=f"{self.name}: {_ANSWER.exceeded_message()}", code="LLM_RESPONSE_TOO_LARGE")
         except (TypeError, ValueError, AttributeError, LookupError):
             # The library parses an answer without checking that it is one.
-            message = f"{self.name} answered with something that is no answer of a model"
+            message = f"{self.name} answered with something that is not a model's answer"
             return LlmFailure(error=message, code="LLM_PROVIDER_ERROR", retryable=True)
         return self._reply(request, response)
 

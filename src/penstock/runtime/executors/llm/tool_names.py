@@ -4,8 +4,8 @@
     names.wire["workflow:refund_order"]       refund_order
     names.canonical("refund_order")           workflow:refund_order
 
-The part before the last `:` is left out if what remains is unique. The same list gives the same names, so that a
-conversation that goes on after a restart uses those that it began with.
+The part before the last `:` is left out if what remains is unique. The same list gives the same names, so a
+conversation keeps its names after a restart.
 
 Above it: `turns`. Below it: the comparison of names.
 """
@@ -51,12 +51,12 @@ class ToolNames:
         return cls(wire)
 
     def nearest(self, name: str) -> str | None:
-        """Return the name on the wire that is most like one that is on no list."""
+        """Return the name on the wire that is most similar to an unknown one."""
         short = name.rpartition(":")[2][:_CHARACTERS_MAX]
         return nearest(short, self.wire.values())
 
     def canonical(self, name: str) -> str:
-        """Return the tool that a model means; a name that is on no list is returned as it is."""
+        """Return the tool that a model means; an unknown name is returned unchanged."""
         return next((known for known, wire in self.wire.items() if wire == name), name)
 
 

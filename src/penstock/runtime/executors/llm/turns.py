@@ -9,14 +9,13 @@
 
 Both are read from the state, so that a history does not repeat them in every request. The result of such a node is one
 turn of the model: `{text, tool_calls, answer, problem, usage}`. It calls tools, or it has an answer, or a problem: the
-words that tell the model what is wrong with its answer. One node asks the model once. Whoever wrote the workflow calls
-the tools, adds the results to the conversation, and decides whether another turn is paid for; `definitions.agents`
-writes such a workflow. What the provider wants back of what the model thought is with the first call, as `thoughts`:
-so it is in the conversation wherever the calls are.
+words that tell the model what is wrong with its answer. One node asks the model once. The workflow calls the tools,
+adds the results to the conversation, and decides whether to pay for another turn; `definitions.agents` writes such a
+workflow. The first call carries, as `thoughts`, whatever the provider wants back of the model's thinking.
 
 An entry of a conversation is one of
 
-    {role: user, text}                      said by whoever the model works for: not marked
+    {role: user, text}                      said by the user of the model: not marked
     {role: user, data, source}              a value from outside: marked as untrusted
     {role: assistant, text, tool_calls}     what the model said before
     {role: tool, id, name, content}         the result of a call: marked, unless a `person` gave it
@@ -76,7 +75,7 @@ class Turn:
     tools: tuple[OfferedTool, ...]
     names: ToolNames
     summarizing: Summarizing | None = None
-    """If a summary is asked for in place of a turn."""
+    """Set if the node wants a summary instead of a turn."""
 
     def wire_tools(self, described: dict[str, tuple[str, JsonObject]]) -> tuple[LlmTool, ...]:
         """Return the tools for the provider, with the descriptions and schemas that a model may read."""
@@ -154,7 +153,7 @@ def _member(name: JsonValue, values: JsonValue, field: str) -> list[JsonValue] |
     found = values.get(name) if isinstance(values, dict) else None
     if found is None:
         return []
-    return found if isinstance(found, list) else f"`{field}`: the member {name} of the state is no list"
+    return found if isinstance(found, list) else f"`{field}`: the member {name} of the state is not a list"
 
 
 def _tool(item: JsonValue, *, trusted: bool) -> OfferedTool | str:

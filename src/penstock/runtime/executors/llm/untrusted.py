@@ -4,12 +4,12 @@
     prompt = f"{fence.notice}\n\nSummarise this page: {fence.wrap(page, source='tool web.fetch')}"
 
 A mark is `<untrusted-0f3a…>` … `</untrusted-0f3a…>`. None of the texts of the request contains its letters: whatever a
-text says, it cannot contain the mark that would end it. They are taken from the hash of the texts that a conversation
-begins with, so that later turns have the same mark and providers can cache what they have read before. If one of the
-texts contains that mark, the letters are taken from the hash of all of them. Text is always marked, also if it looks
-marked already; whatever reads like a mark inside it is defused. For both, a letter counts as the one that it looks
-like, and characters that nobody sees do not count: a model reads them so. The same texts give the same mark, so that a
-repeated request is equal to the first.
+text says, it cannot contain the mark that would end it. They come from the hash of the texts that a conversation begins
+with. So later turns have the same mark, and providers can cache what they have read before. If one of the texts
+contains that mark, the letters are taken from the hash of all of them. Text is always marked, also if it looks marked
+already; whatever reads like a mark inside it is defused. For both, look-alike letters count as equal and invisible
+characters do not count, because a model reads them so. The same texts give the same mark, so that a repeated request is
+equal to the first.
 
 Above it: the llm executor. Below it: nothing of the project but JSON.
 """

@@ -2,8 +2,8 @@
 
 An answer that has to fit a schema is the call of the tool `answer`, and its text is the JSON that the model writes as
 the arguments; without such a call, it is what the model writes. A model may write something before it calls `answer`.
-That is read along until the call begins, where the text begins anew. So who reads along has the text of the whole
-answer at its end, whichever way it was written.
+Readers get that until the call begins, where the text restarts. So in the end readers have the text of the whole
+answer.
 
 Above it: `pydantic_ai`. Below it: the messages of the library, `port`.
 """

@@ -51,7 +51,7 @@ _ANSWER: JsonObject = {
 
 @dataclass(slots=True, kw_only=True)
 class ClientRouter:
-    """Routes activities: `own` performs those whose `member` names the client, `others` performs the rest."""
+    """Routes activities: `own` performs the activities whose `member` names the client, `others` performs the rest."""
 
     member: str
     own: AsyncPerformer
@@ -79,7 +79,7 @@ class ClientRoots:
         if activity.answer is not None:
             return ActivityDone({"roots": _roots(activity.answer)}, {"untrusted": True})
         if ROOTS not in call.client_kinds:
-            message = "whoever started the run has no roots that can be asked for"
+            message = "the program that started the run offers no roots"
             return ActivityError(message, "CLIENT_CANNOT_LIST_ROOTS", retryable=False)
         return ActivityAsks("Which folders may be used?", _ANSWER, ask={"kind": ROOTS, "request": {}})
 

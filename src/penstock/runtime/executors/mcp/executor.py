@@ -167,7 +167,7 @@ class McpToolExecutor:
             connection.listed(await self._look(server, client))
 
     def watch(self, server: str) -> ServerWatch:
-        """The watch that keeps the session of a server open, in order to be notified of changes."""
+        """The watch that keeps the session of a server open, to be notified of changes."""
         return ServerWatch(
             server=server,
             connections=self._connections,

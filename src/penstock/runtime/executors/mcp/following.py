@@ -1,7 +1,7 @@
 """Subscribes to resources of a server for as long as a connection lasts, in the way of its protocol era.
 
 Older servers are sent `resources/subscribe` for each address. Those of the newest era get one `subscriptions/listen`
-with all addresses, which is opened anew when others are wanted.
+with all addresses, which is reopened when the addresses change.
 
 Above it: `tool_listing` keeps a connection open for it. Below it: the official `mcp` client.
 """
@@ -73,7 +73,7 @@ async def _listen(server: str, client: Client, followed: FollowedResources) -> N
 
 
 async def _heard(server: str, client: Client, followed: FollowedResources) -> None:
-    """Report changes until the server ends the stream; without anything to follow, wait."""
+    """Report changes until the server ends the stream. With nothing to follow, wait."""
     wanted = sorted(followed.wanted(server))
     if not wanted:
         await asyncio.Event().wait()
@@ -83,4 +83,4 @@ async def _heard(server: str, client: Client, followed: FollowedResources) -> No
                 if isinstance(event, ResourceUpdated):
                     followed.updated(server, event.uri)
     except (SubscriptionLost, TimeoutError, MCPError) as error:
-        _LOGGER.info("%s: it does not tell of changed resources now: %s", server, error)
+        _LOGGER.info("%s: it does not report changed resources now: %s", server, error)

@@ -2,7 +2,7 @@
 
 A server is answered only if its settings lend it something for the tenant of the call. A request for the model belongs
 to one call of a tool: it counts against the bounds of that call and is listed in its outcome. Text is all that a server
-may send and get. It gets no tools, and nothing of the run but what it was sent.
+may send and get. It gets no tools, and sees nothing of the run except what it was sent.
 
 Above it: `executor`, `session`. Below it: `runtime.upstreams.lending`, the types of the SDK. Models are asked by the
 `ModelLender`, not here.
@@ -95,7 +95,7 @@ class LentToCall:
         if terms is None or call is None:
             return SamplingRefusal(code=_NOT_LENT, message=f"{self.server} is lent no model")
         if lend is None:
-            message = "no gate is open in this process, and only a gate lends models; run it on a server"
+            message = "this process has no open gate, and only a gate lends models; run it on a server"
             return SamplingRefusal(code="GATE_CLOSED", message=message)
         refused = self._exceeded(terms)
         if refused is not None:
@@ -173,7 +173,10 @@ def with_sampling(outcome: ActivityOutcome, lent: LentToCall) -> ActivityOutcome
 
 
 def _told(refusal: SamplingRefusal) -> str:
-    """What the server is told. The words of a failed run may name our other models, so it gets only their code."""
+    """Return the refusal for the server.
+
+    A failed run's message may name our other models, so the server gets only its code.
+    """
     return refusal.code if refusal.execution_id is not None else f"{refusal.code}: {refusal.message}"
 
 

@@ -129,7 +129,7 @@ class LiveCall:
     failure: ActivityError | None = None
     """Why the call failed, if it has no outcome of its own."""
     spoken: Callable[[LoggingMessageNotificationParams], None] | None = None
-    """Told of log messages that the server sends during the call."""
+    """Receives log messages that the server sends during the call."""
     has_left: bool = False
     """True if nobody waits for the call any more. The server may still be busy with it."""
     _asked: asyncio.Queue[LiveQuestion | None] = field(default_factory=asyncio.Queue)
@@ -176,7 +176,7 @@ class LiveCall:
             asked.cancel()
 
     async def stop(self) -> None:
-        """Give the call up, and cancel it at the server as far as that can be done quickly."""
+        """Abandon the call, and cancel it at the server if that is quick."""
         self.has_left = self.lent.has_ended = True
         if self.task is not None and not self.task.done():
             self.task.cancel()
@@ -191,9 +191,9 @@ class ElicitationRouter:
     """The calls in progress in one session. It finds the call that a question belongs to.
 
     Over HTTP a question arrives on the stream of its call. Over a pipe nothing identifies the call: the question
-    belongs to the only call that has no question yet, or that will be the only one once the others have ended, because
-    the call that asks cannot end before it is answered. From the first such question on, calls take turns: one at a
-    time continues, while others wait for their answers.
+    belongs to the only call without a question, or to the last one after the others have ended. The call that asks
+    cannot end before it gets an answer. From the first such question on, calls take turns: one at a time continues,
+    while others wait for their answers.
     """
 
     def __init__(self, on_flood: Callable[[], None] = lambda: None) -> None:
@@ -240,7 +240,7 @@ class ElicitationRouter:
             call.spoken(params)
 
     def speaker(self) -> LiveCall | None:
-        """The call that a notification of the server belongs to; None if there is none, or nothing says which."""
+        """Return the call that a notification of the server belongs to; None if it belongs to none or is unclear."""
         named = CALL.get()
         if named is not None:
             return named if named in self._calls else None
@@ -259,7 +259,7 @@ class ElicitationRouter:
     async def _answered(self, answer_for: Callable[[LiveCall], Awaitable[_Answer]]) -> _Answer | ErrorData:
         named = CALL.get()
         if self.only_named and named not in self._calls:
-            return ErrorData(code=INVALID_REQUEST, message="nothing says which call asks this")
+            return ErrorData(code=INVALID_REQUEST, message="the question does not say which call it belongs to")
         self._takes_turns = self._takes_turns or named not in self._calls
         if len(self._unclear) >= limits.MCP_QUESTIONS_PER_CALL_MAX:
             return self._flooded(tuple(self._calls))
@@ -267,7 +267,7 @@ class ElicitationRouter:
         if call is not None and call.asked_count >= limits.MCP_QUESTIONS_PER_CALL_MAX:
             return self._flooded((call,))
         if call is None:
-            message = "no call of a tool is under way that could ask this, or several are and nothing says which"
+            message = "the question belongs to no tool call in progress, or to one of several"
             return ErrorData(code=INVALID_REQUEST, message=message)
         call.asking += 1
         call.asked_count += 1
@@ -310,7 +310,7 @@ class ElicitationRouter:
 
     def _sort(self) -> None:
         """Assign the questions to calls, as far as that is unambiguous by now."""
-        # A call that waits for an answer asks nothing else, unless it is the only call.
+        # A call that waits for an answer does not ask again, unless it is the only call.
         calls = [call for call in self._calls if not call.asking] or list(self._calls)
         open_now = [assigned for assigned in self._unclear if not assigned.done()]
         if len(calls) == 1:
@@ -418,7 +418,7 @@ def next_question(who: str, kept: ResumeState) -> ActivityAsks | ActivityError:
     assert key is not None
     request = kept.requests[key]
     if request.get("method") != "elicitation/create":
-        message = f"{who} asks for {request.get('method')}, which it was not told that we can do"
+        message = f"{who} asks for {request.get('method')}, which we do not offer"
         return ActivityError(message, "MCP_PROTOCOL_ERROR", retryable=False)
     resume: JsonObject = {
         "key": key,

@@ -50,7 +50,7 @@ def log_wish(protocol_version: str | None) -> JsonObject:
 def pass_on(
     listener: LogListener | None, lent: LentToCall, secrets: Callable[[ActivityCall], tuple[str, ...]]
 ) -> SpokenLog | None:
-    """A function that hands the messages of one call to the listener, as those of the attempt that is under way."""
+    """A function that hands the messages of one call to the listener, as those of the current attempt."""
     if listener is None:
         return None
 

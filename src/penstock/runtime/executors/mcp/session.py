@@ -137,7 +137,7 @@ class _AnsweringClient(httpx2.AsyncClient):
                 return response
             await response.aclose()
             token = await bearer.renewed(challenge, token, again=renewals > 0)
-        raise authorization_failed(self._name, "it refuses every token")
+        raise authorization_failed(self._name, "the server refuses every token")
 
 
 def _refusal(request: httpx2.Request, code: int, message: str, data: dict[str, Any]) -> httpx2.Response:
@@ -169,7 +169,7 @@ class McpSession:
         self.config = config
         self.owner = chosen.owner
         self.lending = chosen.lending
-        """What the server is told that it may use."""
+        """What the server may use."""
         self.on_updated: Callable[[str], None] = lambda uri: None
         """Called with the address of a resource that an older server reports as changed."""
         self._told_folders: tuple[str, ...] | None = None
@@ -274,7 +274,7 @@ class McpSession:
         self.schemas = {tool.name: tool.output_schema for tool in tools}
 
     async def tell_folders(self, client: Client) -> None:
-        """Tell an older server that the folders which exist are others than those that it was told of.
+        """Notify an older server if the existing folders differ from those in its last listing.
 
         Servers of the newest era ask whenever they need to know.
         """
@@ -378,7 +378,7 @@ class McpSession:
                 self._changed.set()  # missed notifications are not repeated
             except MCPError as error:
                 if error.code in _NOT_TOLD:
-                    _LOGGER.debug("%s: it does not tell of changes: %s", self.name, error)
+                    _LOGGER.debug("%s: it does not report changes: %s", self.name, error)
                     return
                 self._changed.set()
             await asyncio.sleep(pause_seconds)

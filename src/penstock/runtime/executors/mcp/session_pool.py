@@ -49,7 +49,9 @@ class McpSessionPool:
 
     @asynccontextmanager
     async def borrow(self, name: str, owner: SessionOwner | None = None) -> AsyncIterator[tuple[McpSession, Client]]:
-        """A session of a server for an owner, opened if there is none. Raises what the server or the library raises.
+        """Return a session of a server for an owner, opening one if needed.
+
+        Raises what the server or the library raises.
 
         Without an owner, any session is returned: for callers that only list the tools.
         """
@@ -128,7 +130,7 @@ class McpSessionPool:
                     self._freed.clear()
                     await self._freed.wait()
         except TimeoutError:
-            message = f"{name}: as many sessions as there may be are in use by others"
+            message = f"{name}: all sessions are in use by others"
             raise Unavailable("MCP_SERVER_BUSY", message, "try again later") from None
         return True
 

@@ -77,7 +77,7 @@ class ApiExecutor:
         if wrong is not None:
             return ActivityError(f"{server}/{tool}: {wrong}", "INVALID_ARGUMENTS", retryable=False)
         api = self._configs[server]
-        # The document may name the address, and whoever serves it may change that.
+        # The document may name the address, and its server may change that.
         call = replace(call, secret_hosts=api.secret_hosts)
         outcome = await self._http.send(call, lambda: _plan(call, api, operation, base_url, arguments))
         return _result(operation, call, arguments, outcome)

@@ -126,5 +126,5 @@ def _read(name: str, path: Path) -> bytes:
 
 
 def _unreachable(name: str, why: str) -> Unavailable:
-    message = f"the document of {name} cannot be had: {why}"
-    return Unavailable("UPSTREAM_UNAVAILABLE", message, f"look at `apis.{name}.document` in the settings")
+    message = f"cannot get the document of {name}: {why}"
+    return Unavailable("UPSTREAM_UNAVAILABLE", message, f"check `apis.{name}.document` in the settings")

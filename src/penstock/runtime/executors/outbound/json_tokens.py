@@ -19,7 +19,7 @@ _CONTROLS = re.compile(rb"[\x00-\x08\x0a-\x1f]+")
 
 @dataclass(slots=True)
 class TokenCounter:
-    """Counts commas, opening brackets and strings outside of strings, over the pieces of a text as they arrive."""
+    """Counts commas and opening brackets outside strings, and strings, over the pieces of a text as they arrive."""
 
     tokens: int = 0
     _in_string: bool = False

@@ -11,15 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 import traceback
+from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.base import limits
 from penstock.base.json import JsonValue
 from penstock.base.lazy_import import lazy_import
-from penstock.definitions.source.findings import suggestion
 from penstock.runtime.activities.performing import ActivityCall, ActivityError, ActivityOutcome
 from penstock.runtime.executors.step.threads import DaemonThreads, confirmed_in_thread
 from penstock.runtime.steps.binding import Arguments, BindingProblem
+from penstock.runtime.steps.missing import handler_hint
 from penstock.runtime.steps.outcomes import bad_arguments, failed, finished
 from penstock.runtime.steps.registry import (
     CancelToken,
@@ -110,7 +111,7 @@ class StepExecutor:
         step = self._registry.resolve(handler)
         if step is not None:
             return step
-        hint = suggestion(handler, self._registry.names()) or "register it with Penstock.open(steps=[...])"
+        hint = handler_hint(handler, self._registry.names(), Path.cwd())
         message = f"there is no step {handler} (node {call.activity.node_id}); {hint}"
         return ActivityError(message, "HANDLER_NOT_FOUND", retryable=False)
 

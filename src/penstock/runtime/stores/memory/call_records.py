@@ -13,6 +13,7 @@ from penstock.base import limits
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import GENESIS_HASH, ChainHead, RemovedRecords
 from penstock.governance.audit.leaves import entry_leaf
+from penstock.runtime.ports.database import is_change
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditRecord,
@@ -25,7 +26,7 @@ from penstock.runtime.ports.platform import (
     Seal,
 )
 from penstock.runtime.stores.memory.usage import MemoryUsage
-from penstock.runtime.stores.rules.writes import check_text, claim_lost, is_refusal
+from penstock.runtime.tables.outcomes import check_text, claim_lost
 
 __all__ = ["MemoryCallRecords"]
 
@@ -78,7 +79,7 @@ class MemoryCallRecords:
 
     def keep_if_changed(self, outcome: T, call: CallRecord | None) -> T:
         """Store the record of a call if the outcome says that something changed. Returns the outcome."""
-        if not is_refusal(outcome):
+        if is_change(outcome):
             self.keep(call, outcome)
         return outcome
 

@@ -23,7 +23,7 @@ from penstock.runtime.ports.runs import (
     DefinitionRefused,
     DefinitionRow,
 )
-from penstock.runtime.stores.rules.listings import (
+from penstock.runtime.tables.listings import (
     cut_page,
     definitions_page_size,
     name_cursor,
@@ -31,7 +31,7 @@ from penstock.runtime.stores.rules.listings import (
     number_cursor,
     number_position,
 )
-from penstock.runtime.stores.rules.writes import definition_conflict
+from penstock.runtime.tables.outcomes import definition_conflict
 
 __all__ = ["MemoryDefinitions"]
 

@@ -39,11 +39,12 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.spending import RunSpending, Spent, SpentLimit
 from penstock.runtime.stores.memory.call_records import MemoryCallRecords
 from penstock.runtime.stores.memory.definitions import MemoryDefinitions
 from penstock.runtime.stores.memory.spending import MemorySpending
-from penstock.runtime.stores.rules.listings import (
+from penstock.runtime.tables.listings import (
     cut_page,
     number_cursor,
     number_position,
@@ -51,8 +52,8 @@ from penstock.runtime.stores.rules.listings import (
     update_cursor,
     update_position,
 )
-from penstock.runtime.stores.rules.search import run_words, search_words, text_matches
-from penstock.runtime.stores.rules.writes import check_write
+from penstock.runtime.tables.outcomes import check_write
+from penstock.runtime.tables.search_rules import run_words, search_words, text_matches
 
 __all__ = ["MemoryRunStore"]
 
@@ -149,10 +150,10 @@ class MemoryRunStore:
         rows = [self._runs[run_id].row for run_id in run_ids if run_id in self._runs]
         return {row.run_id: RunPosition(seq=row.seq, terminal=row.terminal) for row in rows}
 
-    def change_mark(self) -> int:
-        """Return a new number on every call: a lookup here costs as little as a check for changes."""
+    def changed(self, *topics: Topic) -> Mark:
+        """Return new numbers on every call: a lookup here costs as little as a check for changes."""
         self._mark += 1
-        return self._mark
+        return (self._mark,) * len(topics)
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
         """The records stored after a position, in order."""

@@ -11,19 +11,25 @@ import asyncio
 import os
 import sqlite3
 import threading
-from collections.abc import Callable
+from collections.abc import Awaitable, Callable
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
+from penstock.runtime.ports.database import is_change
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.set_aside import SetAside
+from penstock.runtime.ports.topics import Mark, Topic
+from penstock.runtime.ports.transactions import Reader, Row, RowError, StatementError, Transaction, Values
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
 from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd, count_frames, forget_end
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
-from penstock.runtime.stores.sqlite.set_aside import SetAside
+from penstock.runtime.stores.sqlite.schema.topics import read_numbers
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
 
 __all__ = ["SqliteDatabase"]
 
@@ -31,6 +37,8 @@ T = TypeVar("T")
 _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
 _SLOW_READERS = 4
+_ANYTHING = (Topic.ANYTHING,)
+_NEVER_READ: Mark = (0,)
 
 
 class SqliteDatabase:
@@ -38,8 +46,7 @@ class SqliteDatabase:
 
     def __init__(self, path: str | Path, *, synchronous: Synchronous, busy_timeout_ms: int) -> None:
         self.path = str(path)
-        self.set_aside = SetAside()
-        """What could not be deleted since the file was opened."""
+        self._set_aside = SetAside()
         self._synchronous: Synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
         self.open_writer: GroupCommitWriter | None = None
@@ -54,7 +61,10 @@ class SqliteDatabase:
         self._unknown_marks = 0
         self.damage: Unavailable | None = None
         """What is known to be wrong with the file since it was opened. No run is started in a damaged file."""
-        self._mark: int | None = None
+        self._is_mark_current = False
+        self._data_version = self._numbers_version = _NEVER_READ
+        self._numbers: dict[str, int] = {}
+        self._unknown_number = 0
 
     @property
     def writer(self) -> GroupCommitWriter:
@@ -62,6 +72,11 @@ class SqliteDatabase:
         if self.open_writer is None:
             raise self._closed()
         return self.open_writer
+
+    @property
+    def set_aside(self) -> SetAside:
+        """What could not be deleted since the file was opened."""
+        return self._set_aside
 
     def _closed(self) -> Unavailable:
         return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
@@ -85,8 +100,9 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         self.damage = None
+        self._data_version = self._numbers_version = _NEVER_READ
         self._local = threading.local()
-        self.set_aside.clear()
+        self._set_aside.clear()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
         self._slow_readers = ThreadPoolExecutor(_SLOW_READERS, thread_name_prefix="penstock-slow-reader")
         self.open_writer = GroupCommitWriter(
@@ -114,7 +130,36 @@ class SqliteDatabase:
         self._on_loop = self._copier = None
         await asyncio.to_thread(writer.close)
 
-    async def read(self, query: Callable[[sqlite3.Connection], T]) -> T:
+    async def read(self, query: Callable[[Reader], T], *, is_long: bool = False) -> T:
+        """Run several statements on a reader thread."""
+
+        def in_reader(connection: sqlite3.Connection) -> T:
+            return query(SqliteTransaction(connection))
+
+        return await (self.read_slowly(in_reader) if is_long else self.read_raw(in_reader))
+
+    async def rows(self, statement: str, values: Values = ()) -> list[Row]:
+        """All rows of one statement."""
+        return await self.read_raw(lambda connection: SqliteTransaction(connection).rows(statement, values))
+
+    async def one(self, statement: str, values: Values = ()) -> Row | None:
+        """The first row of one statement, read on the event loop's thread: a hop to another costs many times more."""
+        return await self.read_quickly(lambda connection: SqliteTransaction(connection).one(statement, values))
+
+    def write(
+        self,
+        change: Callable[[Transaction], T],
+        *,
+        call: CallRecord | None = None,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+    ) -> Awaitable[T]:
+        """Make a change, and store the record of the call that makes it."""
+        return self.writer.submit(
+            lambda connection: change(SqliteTransaction(connection)), call=call, happened=happened, is_long=is_long
+        )
+
+    async def read_raw(self, query: Callable[[sqlite3.Connection], T]) -> T:
         """Run a query on a reader thread."""
         if self._readers is None:
             raise self._closed()
@@ -127,10 +172,10 @@ class SqliteDatabase:
         return await asyncio.get_running_loop().run_in_executor(self._slow_readers, self._in_reader, query)
 
     async def checkpoint(self) -> None:
-        """Copy the log into the file on a thread of its own, which holds up nobody.
+        """Copy the log into the file on a thread of its own, without blocking others.
 
-        The writer does it too, at the end of a transaction, but then everybody waits for it. Whoever writes much calls
-        this in between, so that it never comes to that.
+        The writer also does this at the end of a transaction, but then everybody waits for it. Callers that write much
+        call this in between to avoid that.
         """
         if self._slow_readers is None:
             raise self._closed()
@@ -191,8 +236,8 @@ class SqliteDatabase:
             if connection is None:
                 connection = self._local.connection = self._new_reader(self._busy_timeout_ms)
             return query(connection)
-        except sqlite3.Error as error:
-            raise self.note_damage(explain(error, self.path)) from error
+        except (sqlite3.Error, RowError, StatementError) as error:
+            raise self.note_damage(explain(cause_of(error), self.path)) from error
         except UnicodeEncodeError:
             raise Rejected("TEXT_NOT_UNICODE", "the text has one half of a surrogate pair") from None
 
@@ -220,26 +265,52 @@ class SqliteDatabase:
         """
         try:
             return self.read_on_loop(query)
-        except (sqlite3.Error, UnicodeEncodeError):
-            return await self.read(query)
+        except (sqlite3.Error, RowError, StatementError, UnicodeEncodeError):
+            return await self.read_raw(query)
 
-    def change_mark(self) -> int:
-        """A number that changes once any process has committed anything. SQLite reads it from shared memory.
+    def changed(self, *topics: Topic) -> Mark:
+        """A number for each topic that changes once any process has changed it. SQLite keeps them in shared memory.
 
         The file is asked once per iteration of the event loop. This is enough: a request that arrives after a commit,
         or a task that is woken by its own commit, runs in a later iteration.
         """
-        if self._mark is None:
-            self._mark = self._read_mark()
+        if not self._is_mark_current:
+            self._is_mark_current = True
+            self._data_version = self._read_data_version()
             asyncio.get_running_loop().call_soon(self._end_turn)
-        return self._mark
+        if topics == _ANYTHING:
+            return self._data_version
+        if self._numbers_version != self._data_version:
+            self._read_topics()
+        numbers = self._numbers
+        return tuple([numbers.get(topic, self._unknown_number) for topic in topics])
 
     def _end_turn(self) -> None:
-        self._mark = None
+        self._is_mark_current = False
 
-    def _read_mark(self) -> int:
+    def _read_data_version(self) -> Mark:
         try:
-            return int(self.read_on_loop(lambda connection: connection.execute("PRAGMA data_version").fetchall()[0][0]))
+            return self.read_on_loop(_read_version)
         except sqlite3.Error:
-            self._unknown_marks -= 1  # unknown: a number that was never returned before makes every caller look
-            return self._unknown_marks
+            # A number that was never returned before makes every caller look.
+            self._unknown_marks -= 1
+            return (self._unknown_marks,)
+
+    def _read_topics(self) -> None:
+        """Read the numbers of the topics: something was committed since.
+
+        The version was read before: a commit in between shows in the numbers now, and in the version at the next look.
+        """
+        try:
+            self._numbers, self._unknown_number = self.read_on_loop(read_numbers), 0
+        except sqlite3.Error:
+            self._unknown_marks -= 1
+            self._numbers, self._unknown_number = {}, self._unknown_marks
+            self._numbers_version = _NEVER_READ
+        else:
+            self._numbers_version = self._data_version
+        self._numbers[Topic.ANYTHING] = self._data_version[0]
+
+
+def _read_version(connection: sqlite3.Connection) -> Mark:
+    return (int(connection.execute("PRAGMA data_version").fetchall()[0][0]),)

@@ -9,10 +9,10 @@ import os
 import sqlite3
 from pathlib import Path
 
-from penstock.base.errors import CorruptHistory, Unavailable
+from penstock.base.errors import Unavailable
 from penstock.base.json import JsonObject
 
-__all__ = ["concerns_row", "explain", "is_busy"]
+__all__ = ["concerns_row", "explain", "is_busy", "is_of_constraint", "is_of_statement"]
 
 # The low byte of an extended code is the primary code.
 _PRIMARY_CODE = 0xFF
@@ -38,12 +38,12 @@ _EXPLANATIONS: dict[int, tuple[str, str, str]] = {
     sqlite3.SQLITE_NOTADB: (
         "STORE_CORRUPT",
         "this is not a Penstock file, or its beginning is damaged",
-        "name the right file, or restore a backup with `penstock restore`",
+        "name the right file, or restore a backup with `penstock server restore`",
     ),
     sqlite3.SQLITE_CORRUPT: (
         "STORE_CORRUPT",
         "the file is damaged",
-        "look at the damage with `penstock check`, and restore a backup with `penstock restore`",
+        "look at the damage with `penstock server check`, and restore a backup with `penstock server restore`",
     ),
     sqlite3.SQLITE_IOERR: (
         "STORE_IO_ERROR",
@@ -57,7 +57,7 @@ _EXPLANATIONS: dict[int, tuple[str, str, str]] = {
 }
 
 
-def explain(error: sqlite3.Error, path: str) -> Unavailable:
+def explain(error: Exception, path: str) -> Unavailable:
     """The error to raise for an SQLite error. Its details hold SQLite's own message."""
     details: JsonObject = {"sqlite": str(error), "sqlite_name": getattr(error, "sqlite_errorname", None)}
     code = _code(error)
@@ -79,14 +79,24 @@ def is_busy(error: Exception) -> bool:
     )
 
 
-def concerns_row(error: Exception) -> bool:
+def concerns_row(error: sqlite3.Error) -> bool:
     """Whether an error is about the rows of a statement: damaged, undecodable or protected, and not about the file."""
-    if isinstance(error, sqlite3.Error):
-        return _code(error) in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH)
-    return isinstance(error, ValueError | TypeError | KeyError | CorruptHistory)
+    if isinstance(error, sqlite3.OperationalError) and not hasattr(error, "sqlite_errorcode"):
+        return True  # of Python's module: a cell that should have text has none
+    return _code(error) in (sqlite3.SQLITE_CONSTRAINT, sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_MISMATCH)
 
 
-def _code(error: sqlite3.Error) -> int:
+def is_of_constraint(error: sqlite3.Error) -> bool:
+    """Whether a constraint or a trigger refused a statement."""
+    return _code(error) == sqlite3.SQLITE_CONSTRAINT
+
+
+def is_of_statement(error: sqlite3.Error) -> bool:
+    """Whether a statement does not fit the tables that are there."""
+    return _code(error) == sqlite3.SQLITE_ERROR and hasattr(error, "sqlite_errorcode")
+
+
+def _code(error: Exception) -> int:
     return int(getattr(error, "sqlite_errorcode", 0) or 0) & _PRIMARY_CODE
 
 

@@ -19,7 +19,7 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from queue import Empty, SimpleQueue
 from typing import Any, Protocol, TypeAlias, TypeVar
@@ -27,10 +27,14 @@ from typing import Any, Protocol, TypeAlias, TypeVar
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.ports.commits import Commit
+from penstock.runtime.ports.database import is_change
+from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.transactions import NotTogetherError
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd
+from penstock.runtime.stores.sqlite.transaction import cause_of
 
-__all__ = ["Gathered", "GroupCommitWriter", "NotTogetherError"]
+__all__ = ["Gathered", "GroupCommitWriter"]
 
 Item = TypeVar("Item")
 T = TypeVar("T")
@@ -43,8 +47,10 @@ _BATCH_JOBS_MAX = 512
 class _Job(asyncio.Future[Any]):
     """A job that is written by itself, and the future that its caller waits for."""
 
-    __slots__ = ("apply", "error", "is_long", "outcome")
+    __slots__ = ("apply", "call", "error", "happened", "is_long", "outcome")
     apply: Apply
+    call: CallRecord | None
+    happened: Callable[[Any], bool]
     is_long: bool
     outcome: Any
     error: Exception | None
@@ -53,18 +59,16 @@ class _Job(asyncio.Future[Any]):
 class _SharedJob(Commit[Any]):
     """A job that is written together with others of its kind: `apply_all` gets the `item` of each."""
 
-    __slots__ = ("apply_all", "error", "item", "outcome")
+    __slots__ = ("apply_all", "call", "error", "happened", "item", "outcome")
     apply_all: ApplyAll
+    call: CallRecord | None
+    happened: Callable[[Any], bool]
     item: Any
     outcome: Any
     error: Exception | None
 
 
 _AnyJob: TypeAlias = _Job | _SharedJob
-
-
-class NotTogetherError(Exception):
-    """Some items cannot be written in one call with the others. Writing each alone shows which ones, and why."""
 
 
 class Gathered(Protocol):
@@ -76,6 +80,9 @@ class Gathered(Protocol):
     def write(self, connection: sqlite3.Connection) -> None:
         """Write the rows; the commit follows."""
 
+    def write_calls(self, connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+        """Write the records of the calls whose changes the transaction has. Raises if one cannot be stored."""
+
 
 class _Nothing:
     def clear(self) -> None:
@@ -83,6 +90,10 @@ class _Nothing:
 
     def write(self, connection: sqlite3.Connection) -> None:
         pass
+
+    def write_calls(self, connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+        if calls:
+            raise TypeError("this writer stores no records of calls")
 
 
 class _TransactionNotStartedError(Exception):
@@ -128,16 +139,31 @@ class GroupCommitWriter:
         self.committed_at: float | None = None
         """When the last commit finished, on the loop's clock; None after a commit that failed."""
 
-    def submit(self, apply: Callable[[sqlite3.Connection], T], *, is_long: bool = False) -> asyncio.Future[T]:
-        """Queue a job. The future is done after its commit. A long job does not block the event loop."""
+    def submit(
+        self,
+        apply: Callable[[sqlite3.Connection], T],
+        *,
+        call: CallRecord | None = None,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+    ) -> asyncio.Future[T]:
+        """Queue a job. The future is done after its commit. A long job does not block the event loop.
+
+        If the job `happened`, judged by its outcome, the record of the call that made it is stored with it.
+        """
         job = _Job(loop=self._loop)
         job.apply, job.is_long, job.error = apply, is_long, None
+        job.call, job.happened = call, happened
         self._long_jobs += is_long
         self._queue(job)
         return job
 
     def submit_with_others(
-        self, apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]], item: Item
+        self,
+        apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]],
+        item: Item,
+        *,
+        call: CallRecord | None = None,
     ) -> Commit[T]:
         """Queue a job of a frequent kind. Consecutive jobs with the same `apply_all` are written by one call.
 
@@ -146,6 +172,7 @@ class GroupCommitWriter:
         """
         job = _SharedJob(loop=self._loop)
         job.apply_all, job.item, job.error = apply_all, item, None
+        job.call, job.happened = call, is_change
         if self._busy and not self._closed:
             self._waiting.append(job)
         else:
@@ -228,7 +255,7 @@ class GroupCommitWriter:
             try:
                 self._wait_for_locks(0)
                 self._begin()
-                _apply(self._connection, batch, together=together)
+                self._apply(batch, together=together)
             except NotTogetherError:
                 self._roll_back()
             except Exception:  # the thread tries again, can wait, and finds out which job failed
@@ -287,6 +314,7 @@ class GroupCommitWriter:
             job.error = self._explained(error)
 
     def _explained(self, error: Exception) -> Exception:
+        error = cause_of(error)
         if isinstance(error, sqlite3.Error):
             return self._note_damage(explain(error, self._path))
         if isinstance(error, UnicodeEncodeError):
@@ -296,7 +324,7 @@ class GroupCommitWriter:
     def _try(self, batch: list[_AnyJob]) -> Exception | None:
         try:
             self._begin()
-            _apply(self._connection, batch, together=False)
+            self._apply(batch, together=False)
             self._commit_transaction()
         except Exception as error:  # any error belongs to the caller of the job
             self._roll_back()
@@ -304,6 +332,17 @@ class GroupCommitWriter:
         self.commits += 1
         self.jobs += len(batch)
         return None
+
+    def _apply(self, batch: list[_AnyJob], *, together: bool) -> None:
+        """Apply jobs, and write the records of their calls: once for all of them."""
+        _apply(self._connection, batch, together=together)
+        calls: list[CallRecord] = []
+        for job in batch:
+            if job.call is not None and job.happened(job.outcome):
+                job.call.changed(job.outcome)
+                calls.append(job.call)
+        if calls:
+            self._gathered.write_calls(self._connection, calls)
 
     def _commit_transaction(self) -> None:
         self._gathered.write(self._connection)
@@ -379,6 +418,8 @@ def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bo
 
 def _deliver(batch: list[_AnyJob]) -> None:
     for job in batch:
+        if job.call is not None and job.error is None and job.happened(job.outcome):
+            job.call.committed()
         if isinstance(job, _SharedJob):
             if job.error is None:
                 job.settle(job.outcome)

@@ -101,7 +101,9 @@ class ClientCredentialsBearer:
         demanded = challenge.scopes or ()
         if challenge.wants_scopes:
             if not set(demanded) - set(self._scopes):
-                raise authorization_failed(self.server.name, "it wants scopes that the token was asked for already")
+                raise authorization_failed(
+                    self.server.name, "it wants scopes that were already requested for the token"
+                )
             return union_of(self._scopes, demanded)
         if again:
             raise authorization_failed(
@@ -142,7 +144,7 @@ class SignedInBearer:
     challenge: Challenge | None = None
     """What the server last demanded: the next sign-in asks for it."""
     lock: asyncio.Lock = field(default_factory=asyncio.Lock)
-    """Held by whoever renews the grant or signs in."""
+    """Held while the grant is renewed or a sign-in completes."""
     _secrets: deque[str] = field(default_factory=lambda: deque(maxlen=_SECRETS_KEPT))
 
     async def token(self) -> str | None:
@@ -217,7 +219,7 @@ class SignedInBearer:
         try:
             tokens = await self.protocol.refresh(self.server, grant)
         except GrantRefused as error:
-            _LOGGER.warning("%s: the sign-in is over (%s); sign in again", self.server.name, error.code)
+            _LOGGER.warning("%s: the sign-in has ended (%s); sign in again", self.server.name, error.code)
             ended = msgspec.structs.replace(grant, refresh_token=None, ended=True)
             await self._release(store, lease, ended, "ended")
             return None

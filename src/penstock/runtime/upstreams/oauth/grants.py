@@ -1,10 +1,10 @@
 """What was granted to us at other MCP servers, as it is stored: one encrypted row for each server.
 
 A row has the grant, the sign-in that somebody has begun, and the lease of the process that renews the grant now:
-refresh tokens often work only once, and several processes may share a store. Whoever changes a row says which version
-it has read. Rows are cached only while the store reports no change.
+refresh tokens often work only once, and several processes may share a store. Every change of a row names the version
+that it was based on. Rows are cached only while the store reports no change.
 
-Grants belong to the operator, like the headers in the settings: whichever tenants may use a server use its grant.
+Grants belong to the operator, like the headers in the settings. Every tenant that may use a server uses its grant.
 
 Above it: `bearers`, `sign_ins`; what they store passes the gate. Below it: `vault`, the platform port.
 """
@@ -21,7 +21,10 @@ from penstock.base.clock import Clock
 from penstock.base.encoding import encode_bytes
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonObject
-from penstock.runtime.ports.platform import CallRecord, PlatformStore, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.platform import CallRecord, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.topics import Mark, Topic
+from penstock.runtime.tables.resources import delete_resource, put_resource, read_resource
 from penstock.runtime.upstreams.oauth.model import Grant, PendingSignIn
 from penstock.runtime.upstreams.oauth.vault import TokenVault
 
@@ -54,14 +57,14 @@ class _Read:
 
 @dataclass(slots=True, kw_only=True)
 class GrantStore:
-    """The rows. Without a store (a process that only looks) there are none."""
+    """The rows. Without a store (in a process that only reads) it has no rows."""
 
-    platform: PlatformStore
+    platform: Database
     clock: Clock
     vault: TokenVault
     act: Act
     _cached: dict[str, _Read] = field(default_factory=dict)
-    _mark: int | None = None
+    _mark: Mark = ()
     _unsaved: dict[str, tuple[KeptGrant, str | None, str]] = field(default_factory=dict)
     _saved: set[str] = field(default_factory=set)
 
@@ -103,19 +106,19 @@ class GrantStore:
         found = await self._read(server)
         self._cached.pop(server, None)
         if found.etag is not None:
-            await self.platform.delete_resource(DEFAULT_TENANT, _KIND, server, expected_etag=found.etag, call=call)
+            await delete_resource(self.platform, DEFAULT_TENANT, _KIND, server, expected_etag=found.etag, call=call)
 
     async def _read(self, server: str) -> _Read:
-        mark = self.platform.change_mark()
-        if mark is None or mark != self._mark:
+        mark = self.platform.changed(Topic.GRANTS)
+        if mark != self._mark:
             self._mark = mark
             self._cached.clear()
         known = self._cached.get(server)
         if known is not None:
             return known
-        row = await self.platform.resource(DEFAULT_TENANT, _KIND, server)
+        row = await read_resource(self.platform, DEFAULT_TENANT, _KIND, server)
         found = _Read(self._opened(server, row), None if row is None else row.etag)
-        if mark is not None and mark == self._mark:
+        if mark == self._mark:
             self._cached[server] = found
         return found
 
@@ -141,6 +144,6 @@ class GrantStore:
             updated_at=now,
             updated_by=None,
         )
-        outcome = await self.platform.put_resource(row, expected_etag=etag, call=call)
+        outcome = await put_resource(self.platform, row, expected_etag=etag, call=call)
         self._cached.pop(server, None)
         return not isinstance(outcome, ResourceChanged)

@@ -126,7 +126,7 @@ class Tokens(msgspec.Struct, frozen=True, kw_only=True):
     refresh_token: str | None = None
     expires_in_seconds: int | None = None
     scopes: tuple[str, ...] | None = None
-    """None: exactly those that were asked for."""
+    """None: exactly the requested ones."""
 
     def __repr__(self) -> str:
         return "Tokens(…)"
@@ -221,7 +221,7 @@ class BearerSource(Protocol):
     """Gives the requests to one server their token."""
 
     async def token(self) -> str | None:
-        """The token for a request, renewed if it is about to expire; None if there is none yet."""
+        """Return the token for a request, renewed if it is about to expire; None if no token exists yet."""
 
     async def renewed(self, challenge: Challenge, used: str | None, *, again: bool) -> str:
         """Another token, after a request with `used` was refused. Raises if only a person can help.
@@ -230,7 +230,7 @@ class BearerSource(Protocol):
         """
 
     def secrets(self) -> tuple[str, ...]:
-        """The tokens that were in use lately: they must not be shown, whoever repeats them."""
+        """Return the tokens in recent use. They must be masked wherever they appear."""
 
 
 def union_of(*given: Sequence[str]) -> tuple[str, ...]:
@@ -241,15 +241,13 @@ def union_of(*given: Sequence[str]) -> tuple[str, ...]:
 def sign_in_required(server: str, reason: str, scopes: Sequence[str] = ()) -> Conflict:
     """The error of a call for which a person has to sign in first."""
     more = "".join(f" --scopes {scope}" for scope in scopes)
-    hint = f"somebody who may has to run: penstock upstream sign-in {server}{more}"
+    hint = f"sign in with `penstock tool upstream sign-in {server}{more}`"
     return Conflict("UPSTREAM_SIGN_IN_REQUIRED", f"{server}: {reason}", hint)
 
 
 def authorization_failed(server: str, reason: str, hint: str | None = None) -> Conflict:
     """The error of a call that no sign-in would help."""
-    return Conflict(
-        "UPSTREAM_AUTHORIZATION_FAILED", f"{server}: {reason}", hint or f"look at mcp_servers.{server}.auth"
-    )
+    return Conflict("UPSTREAM_AUTHORIZATION_FAILED", f"{server}: {reason}", hint or f"check mcp_servers.{server}.auth")
 
 
 def authorization_unavailable(server: str, reason: str) -> Unavailable:

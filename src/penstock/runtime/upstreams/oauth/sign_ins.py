@@ -65,7 +65,7 @@ class SignInAnswer(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class SignInStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """How the sign-in to a server stands."""
+    """The status of the sign-in to a server."""
 
     status: Literal["signed_in", "required", "not_needed"]
     """`not_needed` with client credentials."""
@@ -120,7 +120,7 @@ class UpstreamSignIns:
         return made
 
     async def status(self, server: str) -> SignInStatus | None:
-        """How the sign-in to a server stands; None if its settings have no `auth`."""
+        """Return the status of the sign-in to a server; None if its settings have no `auth`."""
         config = self.servers.get(server)
         if config is None:
             return None
@@ -253,7 +253,7 @@ class UpstreamSignIns:
             or pending.url != config.url
         ):
             message = f"no sign-in to {config.name} has begun that this answer belongs to, or it took too long"
-            raise NotFound("SIGN_IN_NOT_FOUND", message, f"run: penstock upstream sign-in {config.name}")
+            raise NotFound("SIGN_IN_NOT_FOUND", message, f"run: penstock tool upstream sign-in {config.name}")
         return pending
 
     async def _client(
@@ -277,7 +277,7 @@ def _wanted_scopes(
 ) -> tuple[str, ...]:
     """What to ask for: what the settings say, else what the server demanded, else what it lists; and what was given.
 
-    When a server wants more scopes than a sign-in has, those that it has are asked for again.
+    When a server wants more scopes than a sign-in has, this requests the existing ones again.
     """
     demanded = None if challenge is None else challenge.scopes
     listed = found.scopes if found.scopes is not None else found.authorization.scopes
@@ -295,10 +295,10 @@ def _checked_code(server: str, pending: PendingSignIn, answer: SignInAnswer) -> 
         raise authorization_failed(server, f"the answer to the sign-in does not come from {issuer}")
     if answer.error is not None or not answer.code:
         message = f"{server}: the sign-in was refused ({answer.error or 'no code was sent'})"
-        raise Conflict("UPSTREAM_SIGN_IN_REFUSED", message, f"run: penstock upstream sign-in {server}")
+        raise Conflict("UPSTREAM_SIGN_IN_REFUSED", message, f"run: penstock tool upstream sign-in {server}")
     return answer.code
 
 
 def _raced(server: str) -> Conflict:
     message = f"somebody else signs in to {server} at the same time"
-    return Conflict("UPSTREAM_SIGN_IN_REFUSED", message, f"run: penstock upstream sign-in {server}")
+    return Conflict("UPSTREAM_SIGN_IN_REFUSED", message, f"run: penstock tool upstream sign-in {server}")

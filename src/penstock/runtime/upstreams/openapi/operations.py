@@ -67,7 +67,7 @@ class OperationOverride(msgspec.Struct, frozen=True, kw_only=True, forbid_unknow
     title: str | None = None
     description: str | None = None
     hide: tuple[str, ...] = ()
-    """Arguments that callers do not have; with `fixed`, they are sent all the same."""
+    """Arguments that callers do not have; with `fixed`, they are sent anyway."""
     fixed: dict[str, Any] = {}
     """Values of arguments that are always sent, and that callers do not have."""
 
@@ -118,7 +118,7 @@ class RefusedOperation:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ApiImport:
-    """What became of a document."""
+    """The outcome of an import."""
 
     title: str
     server_url: str | None
@@ -341,7 +341,7 @@ class _Arguments:
         return argument
 
     def hide(self, argument: str, *, fixed: bool) -> None:
-        """Take an argument from callers. Raises `_Unusable` if there is none, or if the request needs it."""
+        """Hide an argument from callers. Raises `_Unusable` if it does not exist or the request needs it."""
         if argument not in self._schemas:
             raise _Unusable(f"the overrides name its argument {argument}, which it does not have")
         if argument in self._required and not fixed:
@@ -384,7 +384,7 @@ def _tool_name(chosen: str | None, identifier: JsonValue, method: str, path: str
     if chosen is not None:
         if not re.fullmatch(r"[A-Za-z0-9_-]+", chosen) or len(chosen) > limits.OPENAPI_TOOL_NAME_CHARACTERS_MAX:
             hint = f"use at most {limits.OPENAPI_TOOL_NAME_CHARACTERS_MAX} letters, digits, `_` and `-`"
-            raise Rejected("OPENAPI_NAMES", f"{chosen} in the overrides is no name for a tool", hint)
+            raise Rejected("OPENAPI_NAMES", f"{chosen} in the overrides is not a tool name", hint)
         return chosen
     text = identifier if isinstance(identifier, str) and identifier.strip() else _path_name(method, path)
     name = re.sub(r"[^A-Za-z0-9-]+", "_", text).strip("_") or _path_name(method, path)

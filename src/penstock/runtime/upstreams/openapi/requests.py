@@ -1,8 +1,8 @@
 """A call of an operation as a request: address, headers, body.
 
-Arguments were checked against the schema of the tool before. What cannot be written into a request all the same is
-refused with the name of the argument. A value never leaves its place: in a path its slashes are escaped, and no part
-of it is dots alone, however often the API decodes it.
+Arguments were checked against the schema of the tool before. A value that still cannot be written into a request is
+refused with the name of its argument. A value never leaves its place: in a path its slashes are escaped, and no part of
+it is dots alone, however often the API decodes it.
 
 Above it: the executor for APIs. Below it: `operations` says where arguments stand.
 """

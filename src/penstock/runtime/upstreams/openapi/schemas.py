@@ -138,7 +138,7 @@ class SchemaTranslator:
         made: JsonObject = {"$ref": f"#/$defs/{self._name(reference, base_only)}"}
         beside = {name: value for name, value in schema.items() if name != "$ref"}
         if self.document.has_nullable:
-            # In 3.0 nothing beside a reference counts. Descriptions and `nullable` are written there all the same.
+            # In 3.0 nothing beside a reference counts. Descriptions and `nullable` are written there anyway.
             beside = {name: value for name, value in beside.items() if name in ("description", "nullable")}
         if beside.get("nullable") is True:
             made = {"anyOf": [made, {"type": "null"}]}

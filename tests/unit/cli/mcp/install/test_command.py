@@ -7,7 +7,7 @@ import tomllib
 from pathlib import Path
 
 import pytest
-from typer.testing import CliRunner
+from click.testing import CliRunner
 
 from penstock.cli.main import app
 from penstock.operations.system.clients import CLIENTS

@@ -9,8 +9,11 @@ import msgspec
 import pytest
 
 from penstock.operations.catalogue.capability import Reply
+from penstock.operations.gate import idempotency
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
+from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import IdempotencyClaim
+from penstock.runtime.tables.call_records import find_call
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import workflow
 from tests.unit.operations.running import run
@@ -164,14 +167,13 @@ def test_a_repetition_whose_answer_is_gone_is_not_made_without_being_counted(
     async def test(caller: Caller) -> None:
         one = await prepared(caller)
         await one.reply("workflow:pay", amount=60, idempotency_key="k-1")
-        platform = caller.gate.services.platform
-        stored_call, looks = platform.stored_call, []
+        looks = []
 
-        async def kept_until_now(claim: IdempotencyClaim) -> Any:
+        async def kept_until_now(database: Database, claim: IdempotencyClaim) -> Any:
             looks.append(claim)
-            return await stored_call(claim) if len(looks) == 1 else None
+            return await find_call(database, claim) if len(looks) == 1 else None
 
-        monkeypatch.setattr(platform, "stored_call", kept_until_now)
+        monkeypatch.setattr(idempotency, "find_call", kept_until_now)
         refused = await one.refusal("workflow:pay", amount=60, idempotency_key="k-1")
         assert refused.code == "IDEMPOTENCY_IN_FLIGHT"
         monkeypatch.undo()

@@ -11,6 +11,7 @@ from penstock.operations.gate.context import Credentials, GateLimits
 from penstock.operations.gate.pipeline import Gate
 from penstock.operations.gate.rates.peers import PeerLimits, peer_of
 from penstock.runtime.ports.platform import AuditQuery
+from penstock.runtime.tables.audit.records import list_audit
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -95,7 +96,7 @@ async def test_a_flood_of_strangers_is_on_record_with_its_address_and_few_rows(o
         for _ in range(200):
             await code_of(owner.gate, WRONG)
         await owner.gate.flush(final=True)
-        page = await owner.gate.services.platform.audit(AuditQuery(tenant="-", limit=100))
+        page = await list_audit(owner.gate.services.platform, AuditQuery(tenant="-", limit=100))
         counts = Counter[str | None]()
         for record in page.records:
             counts[record.entry.code] += record.entry.count

@@ -4,16 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from penstock.base.errors import LimitExceeded, Unavailable
 from penstock.definitions.start_needs import StartRate
 from penstock.governance.rates import Rate, TokenBuckets
-from penstock.operations.gate.rates.sharing import charge_start, exchange
-from penstock.runtime.stores.memory.platform_store import MemoryPlatformStore
-from penstock.runtime.stores.sqlite.platform.store import SqlitePlatformStore
+from penstock.operations.gate.rates.sharing import charge_start, exchange, try_exchange
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from tests.opened_database import database_fixture  # noqa: F401
 
 pytestmark = pytest.mark.anyio
 NOW = 1_000_000
@@ -46,7 +47,7 @@ async def test_what_one_process_took_another_cannot_take(tmp_path: Path) -> None
     store = SqliteRunStore(tmp_path / "store.db")
     await store.open()
     try:
-        platform = SqlitePlatformStore(store.database)
+        platform = store.database
         first, second = TokenBuckets(10, shared=True), TokenBuckets(10, shared=True)
         assert taken(first, rate, clock.now, 60) == 60
         await exchange(platform, clock, [first])
@@ -66,8 +67,8 @@ async def test_what_one_process_took_another_cannot_take(tmp_path: Path) -> None
 
 
 @pytest.mark.parametrize("processes", [2, 3])
-async def test_no_more_passes_than_the_bound(processes: int) -> None:
-    rate, clock, platform = Rate.of(1_200, 10), Clock(), MemoryPlatformStore()
+async def test_no_more_passes_than_the_bound(processes: int, database: SqliteDatabase) -> None:
+    rate, clock, platform = Rate.of(1_200, 10), Clock(), database
     tables = [TokenBuckets(10, shared=True) for _ in range(processes)]
     passed, seconds = 0, 60
     for _ in range(seconds * 4):
@@ -80,27 +81,47 @@ async def test_no_more_passes_than_the_bound(processes: int) -> None:
     assert passed >= flows
 
 
-async def test_little_is_not_told_and_what_could_not_be_told_is_told_later() -> None:
-    rate, clock, platform = Rate.of(6_000, 10), Clock(), MemoryPlatformStore()
+async def test_little_is_not_told_and_what_could_not_be_told_is_told_later(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    rate, clock, platform = Rate.of(6_000, 10), Clock(), database
     table = TokenBuckets(10, shared=True)
     assert taken(table, rate, clock.now, 49) == 49
-    platform.before_write = _fails
+    monkeypatch.setattr(platform, "write", _fails)
     await exchange(platform, clock, [table])  # which writes nothing, and so does not fail
     assert taken(table, rate, clock.now, 1) == 1
     with pytest.raises(Unavailable):
         await exchange(platform, clock, [table])
-    platform.before_write = lambda operation: None
+    monkeypatch.undo()
     await exchange(platform, clock, [table])
     assert taken(TokenBuckets(10, shared=True), rate, clock.now) == 1_000
     assert taken(table, rate, clock.now) == 950
 
 
-def _fails(operation: str) -> None:
+async def test_an_outage_of_the_store_is_logged_once(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    rate, clock = Rate.of(6_000, 10), Clock()
+    failing, states = False, []
+    for calls, is_away in ((100, True), (0, True), (100, True), (100, False), (100, True)):
+        table = TokenBuckets(10, shared=True)
+        assert taken(table, rate, clock.now, calls) == calls
+        with monkeypatch.context() as patch:
+            if is_away:
+                patch.setattr(database, "write", _fails)
+            failing = await try_exchange(database, clock, [table], failing=failing)
+        states.append(failing)
+    assert states == [True, True, True, False, True]
+    once = "rates cannot be shared with other processes: STORE_BUSY; trying again"
+    assert [record.getMessage() for record in caplog.records] == [once, once]
+
+
+async def _fails(*given: Any, **more: Any) -> Any:
     raise Unavailable("STORE_BUSY", "another process holds the store")
 
 
-async def test_the_rate_of_a_document_counts_its_starts_for_each_tenant() -> None:
-    platform, rate = MemoryPlatformStore(), StartRate(2, 3_600_000, "workflow:refund")
+async def test_the_rate_of_a_document_counts_its_starts_for_each_tenant(database: SqliteDatabase) -> None:
+    platform, rate = database, StartRate(2, 3_600_000, "workflow:refund")
     for tenant in ("acme", "other"):
         await charge_start(platform, tenant, [rate], NOW)
         await charge_start(platform, tenant, [rate, rate], NOW)
@@ -112,8 +133,8 @@ async def test_the_rate_of_a_document_counts_its_starts_for_each_tenant() -> Non
     await charge_start(platform, "acme", [rate], NOW + 1_800_000)
 
 
-async def test_a_start_that_is_refused_by_one_rate_costs_nothing_elsewhere() -> None:
-    platform = MemoryPlatformStore()
+async def test_a_start_that_is_refused_by_one_rate_costs_nothing_elsewhere(database: SqliteDatabase) -> None:
+    platform = database
     narrow, wide = StartRate(1, 60_000, "bucket:mail"), StartRate(3, 60_000, "workflow:mail")
     await charge_start(platform, "acme", [narrow, wide], NOW)
     for _ in range(5):
@@ -125,8 +146,8 @@ async def test_a_start_that_is_refused_by_one_rate_costs_nothing_elsewhere() -> 
         await charge_start(platform, "acme", [wide], NOW)
 
 
-async def test_of_many_starts_at_once_no_more_than_the_rate_pass() -> None:
-    platform, rate = MemoryPlatformStore(), StartRate(3, 3_600_000, "workflow:refund")
+async def test_of_many_starts_at_once_no_more_than_the_rate_pass(database: SqliteDatabase) -> None:
+    platform, rate = database, StartRate(3, 3_600_000, "workflow:refund")
 
     async def attempt() -> bool:
         try:
@@ -138,33 +159,34 @@ async def test_of_many_starts_at_once_no_more_than_the_rate_pass() -> None:
     assert sum(await asyncio.gather(*(attempt() for _ in range(20)))) <= 3
 
 
-async def test_an_obedient_caller_is_not_locked_out_after_the_store_was_unavailable() -> None:
+async def test_an_obedient_caller_is_not_locked_out_after_the_store_was_unavailable(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """For ten minutes nothing can be told to the store, and a caller takes as much as its rate gives."""
     rate, key = Rate(60, 10), ("principal", "k", "write")
-    platform, clock = MemoryPlatformStore(), Clock()
+    platform, clock = database, Clock()
     table = TokenBuckets(10, shared=True)
     assert table.take([(key, rate)], clock.now_ms()) is None
     await exchange(platform, clock, (table,))
 
-    def fail(operation: str) -> None:
-        raise Unavailable("STORE_UNAVAILABLE", "the disk is full")
-
-    platform.before_write = fail
+    monkeypatch.setattr(platform, "write", _fails)
     for _ in range(600):
         clock.now += 1_000
         assert table.take([(key, rate)], clock.now_ms()) is None
         with pytest.raises(Unavailable):
             await exchange(platform, clock, (table,))
-    platform.before_write = lambda operation: None
+    monkeypatch.undo()
     await exchange(platform, clock, (table,))
     clock.now += 1_000
     assert table.take([(key, rate)], clock.now_ms()) is None
 
 
 @pytest.mark.parametrize("is_first", [True, False])
-async def test_what_was_taken_before_a_late_exchange_flows_in_meanwhile(is_first: bool) -> None:
+async def test_what_was_taken_before_a_late_exchange_flows_in_meanwhile(
+    is_first: bool, database: SqliteDatabase
+) -> None:
     rate, key = Rate(60, 10), ("principal", "k", "write")
-    platform, clock = MemoryPlatformStore(), Clock()
+    platform, clock = database, Clock()
     table = TokenBuckets(10, shared=True)
     assert table.take([(key, rate)], clock.now_ms()) is None
     if not is_first:
@@ -177,20 +199,19 @@ async def test_what_was_taken_before_a_late_exchange_flows_in_meanwhile(is_first
     assert table.take([(key, rate)], clock.now_ms()) is None
 
 
-async def test_what_was_taken_too_much_while_the_store_was_away_is_still_owed() -> None:
+async def test_what_was_taken_too_much_while_the_store_was_away_is_still_owed(
+    database: SqliteDatabase, monkeypatch: pytest.MonkeyPatch
+) -> None:
     rate, key = Rate(60, 10), ("principal", "k", "write")
-    platform, clock = MemoryPlatformStore(), Clock()
+    platform, clock = database, Clock()
     tables = [TokenBuckets(10, shared=True) for _ in range(3)]
 
-    def fail(operation: str) -> None:
-        raise Unavailable("STORE_UNAVAILABLE", "the disk is full")
-
-    platform.before_write = fail
+    monkeypatch.setattr(platform, "write", _fails)
     for table in tables:
         assert all(table.take([(key, rate)], clock.now_ms()) is None for _ in range(10))
         with pytest.raises(Unavailable):
             await exchange(platform, clock, (table,))
-    platform.before_write = lambda operation: None
+    monkeypatch.undo()
     clock.now += 250
     for table in tables:
         await exchange(platform, clock, (table,))

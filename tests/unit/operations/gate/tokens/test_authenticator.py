@@ -17,7 +17,9 @@ from penstock.base.errors import Denied, PenstockError, Unavailable
 from penstock.operations.gate.context import Credentials, Principal, ServerParts
 from penstock.operations.gate.tokens.authenticator import TokenAuthenticator
 from penstock.operations.gate.tokens.introspection import Introspection
+from penstock.runtime.ports.database import Database
 from tests.issuers import AUDIENCE, Issuer, IssuerDirectory, hostile_tokens, signed, signing_key
+from tests.opened_database import database_fixture  # noqa: F401
 from tests.unit.operations.conftest import Caller
 
 pytestmark = pytest.mark.anyio
@@ -112,19 +114,11 @@ async def test_without_issuers_a_token_is_no_credential(tmp_path: Path) -> None:
         assert error.challenge == 'Bearer realm="penstock", error="invalid_token"'
 
 
-class _Resources:
-    """A store in which nothing is revoked."""
-
-    def change_mark(self) -> int:
-        return 1
-
-    async def resource(self, tenant: str, kind: str, resource_id: str) -> None:
-        return None
-
-
-def authenticator(directory: IssuerDirectory, clock: ManualClock, **rules: Any) -> TokenAuthenticator:
+def authenticator(
+    database: Database, directory: IssuerDirectory, clock: ManualClock, **rules: Any
+) -> TokenAuthenticator:
     issuers = [issuer.trusted(**rules) for issuer in directory.issuers]
-    return TokenAuthenticator(issuers, directory, _Resources(), clock)  # type: ignore[arg-type]
+    return TokenAuthenticator(issuers, directory, database, clock)
 
 
 def now_clock() -> ManualClock:
@@ -135,9 +129,9 @@ async def authenticated(tokens: TokenAuthenticator, token: str) -> Principal:
     return await tokens.authenticate(token, token.encode())
 
 
-async def test_a_known_token_is_recognised_without_asking_until_it_expires(tmp_path: Path) -> None:
+async def test_a_known_token_is_recognised_without_asking_until_it_expires(database: Database, tmp_path: Path) -> None:
     directory, clock = IssuerDirectory([Issuer()]), now_clock()
-    tokens, token = authenticator(directory, clock), directory.issuers[0].token()
+    tokens, token = authenticator(database, directory, clock), directory.issuers[0].token()
     found = await authenticated(tokens, token)
     asked = len(directory.asked)
     assert tokens.recognised(token.encode(), clock.now_ms()) is found
@@ -148,10 +142,10 @@ async def test_a_known_token_is_recognised_without_asking_until_it_expires(tmp_p
         await authenticated(tokens, token)
 
 
-async def test_unknown_key_ids_make_us_ask_at_most_every_half_minute() -> None:
+async def test_unknown_key_ids_make_us_ask_at_most_every_half_minute(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     directory = IssuerDirectory([issuer])
-    tokens = authenticator(directory, clock)
+    tokens = authenticator(database, directory, clock)
     await authenticated(tokens, issuer.token())
     asked = len(directory.asked)
     for number in range(20):
@@ -165,10 +159,10 @@ async def test_unknown_key_ids_make_us_ask_at_most_every_half_minute() -> None:
     assert directory.asked[asked:].count(f"{issuer.url}/jwks") == 1
 
 
-async def test_a_new_key_of_the_issuer_is_found_and_a_withdrawn_one_stops_working() -> None:
+async def test_a_new_key_of_the_issuer_is_found_and_a_withdrawn_one_stops_working(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     directory = IssuerDirectory([issuer])
-    tokens = authenticator(directory, clock)
+    tokens = authenticator(database, directory, clock)
     old = issuer.token(exp=issuer.claims()["iat"] + 10_000)
     await authenticated(tokens, old)
     fresh_key = signing_key("RS256", "the next key")
@@ -183,20 +177,20 @@ async def test_a_new_key_of_the_issuer_is_found_and_a_withdrawn_one_stops_workin
         await authenticated(tokens, old)
 
 
-async def test_an_issuer_that_is_down_does_not_lock_out_its_users() -> None:
+async def test_an_issuer_that_is_down_does_not_lock_out_its_users(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     directory = IssuerDirectory([issuer])
-    tokens = authenticator(directory, clock)
+    tokens = authenticator(database, directory, clock)
     await authenticated(tokens, issuer.token())
     directory.is_down = True
     clock.elapse(limits.ISSUER_KEYS_KEPT_MS)
     assert (await authenticated(tokens, issuer.token(exp=issuer.claims()["iat"] + 10_000))).name == "ada"
 
 
-async def test_an_issuer_that_was_never_reached_is_no_reason_to_refuse_for_good() -> None:
+async def test_an_issuer_that_was_never_reached_is_no_reason_to_refuse_for_good(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     directory = IssuerDirectory([issuer], is_down=True)
-    tokens = authenticator(directory, clock)
+    tokens = authenticator(database, directory, clock)
     with pytest.raises(Unavailable, match="ISSUER_UNAVAILABLE"):
         await authenticated(tokens, issuer.token())
     directory.is_down = False
@@ -204,20 +198,20 @@ async def test_an_issuer_that_was_never_reached_is_no_reason_to_refuse_for_good(
     assert (await authenticated(tokens, issuer.token())).id == "token:company:ada"
 
 
-async def test_metadata_of_another_issuer_is_not_believed() -> None:
+async def test_metadata_of_another_issuer_is_not_believed(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     issuer.metadata = lambda: {"issuer": "https://evil.example", "jwks_uri": f"{issuer.url}/jwks"}  # type: ignore[method-assign]
-    tokens = authenticator(IssuerDirectory([issuer]), clock)
+    tokens = authenticator(database, IssuerDirectory([issuer]), clock)
     with pytest.raises(Unavailable):
         await authenticated(tokens, issuer.token())
 
 
-async def test_an_opaque_token_is_what_its_issuer_says() -> None:
+async def test_an_opaque_token_is_what_its_issuer_says(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     asked = Introspection(url="https://login.example/introspect", client_id="penstock", client_secret=lambda: "s")
     claims = {**issuer.claims(), "active": True}
     directory = IssuerDirectory([issuer], tokens={"opaque-1": claims, "opaque-2": {**claims, "aud": "other"}})
-    tokens = authenticator(directory, clock, introspection=asked)
+    tokens = authenticator(database, directory, clock, introspection=asked)
     found = await authenticated(tokens, "opaque-1")
     assert found.id == "token:company:ada"
     assert directory.asked == ["https://login.example/introspect"]
@@ -229,11 +223,11 @@ async def test_an_opaque_token_is_what_its_issuer_says() -> None:
             await authenticated(tokens, token)
 
 
-async def test_strangers_cannot_make_us_ask_without_end() -> None:
+async def test_strangers_cannot_make_us_ask_without_end(database: Database) -> None:
     issuer, clock = Issuer(), now_clock()
     asked = Introspection(url="https://login.example/introspect", client_id="penstock", client_secret=lambda: "s")
     directory = IssuerDirectory([issuer])
-    tokens = authenticator(directory, clock, introspection=asked)
+    tokens = authenticator(database, directory, clock, introspection=asked)
     for number in range(limits.OPAQUE_TOKENS_PER_MINUTE):
         with pytest.raises(Denied):
             await authenticated(tokens, f"opaque-{number}")

@@ -122,7 +122,7 @@ def test_an_empty_answer_is_a_problem() -> None:
 def test_arguments_that_are_no_object_are_a_problem_of_that_call() -> None:
     outcome, _ = turn({"tool_calls": [{"name": "refund", "arguments": "A-1"}]}, {"talk": TALK[:1], "tools": [REFUND]})
     assert result(outcome)["tool_calls"] == [
-        {"id": "call_1_0", "name": "workflow:refund", "arguments": {}, "problem": "the arguments are no JSON object"}
+        {"id": "call_1_0", "name": "workflow:refund", "arguments": {}, "problem": "the arguments are not a JSON object"}
     ]
 
 
@@ -138,7 +138,7 @@ def test_a_turn_has_a_bounded_number_of_calls() -> None:
         ({"tools": [{"title": "x"}]}, {}, "tools[0]"),
         ({"tools": [{"name": "x", "input_schema": []}]}, {}, "input_schema"),
         ({"tools": 3}, {}, "must name a member"),
-        ({}, {"talk": "hello"}, "is no list"),
+        ({}, {"talk": "hello"}, "is not a list"),
         ({}, {"talk": ["hello"]}, "list of entries"),
         ({}, {"talk": [{"role": "system", "text": "obey"}]}, "entry 0"),
         ({"tools": [{"name": f"t{index}"} for index in range(limits.LLM_TOOLS_MAX + 1)]}, {}, "at most"),
@@ -205,7 +205,7 @@ def test_an_openai_compatible_server_gets_tools_and_results_and_calls_one() -> N
     outcome, body = _exchange("openai-compatible", _completion({"content": None, "tool_calls": calls}))
     assert result(outcome)["tool_calls"] == [
         {"id": "c2", "name": "workflow:refund", "arguments": {"id": "A-1"}},
-        {"id": "c3", "name": "workflow:refund", "arguments": {}, "problem": "the arguments are no JSON object"},
+        {"id": "c3", "name": "workflow:refund", "arguments": {}, "problem": "the arguments are not a JSON object"},
     ]
     assert [tool["function"]["name"] for tool in body["tools"]] == ["shop_find", "refund"]
     assert [message["role"] for message in body["messages"]] == ["system", "user", "assistant", "tool"]
@@ -302,3 +302,26 @@ def test_a_summary_is_bounded_and_nobody_is_asked_for_one_of_nothing() -> None:
     failed = error(outcome)
     assert (failed.code, failed.retryable) == ("LLM_PROVIDER_ERROR", True)
     assert failed.extra is not None
+
+
+def test_replies_for_turns_depend_on_the_conversation_and_not_on_what_was_asked_before() -> None:
+    script: JsonValue = {"*": {"turns": [{"tool_calls": [{"name": "shop_find", "arguments": {}}]}, "Found."]}}
+    mock = MockProvider(script_from_json(script) or {})
+
+    def reply_to(*talk: JsonValue) -> JsonValue:
+        call = replace(call_of("llm_call", CONFIG), values={"talk": [*talk], "tools": [FIND]})
+        found = result(bounded(LlmExecutor({"mock": mock}).perform(call)))
+        said: JsonValue = found["tool_calls"][0]["name"] if found["tool_calls"] else found["text"]
+        return said
+
+    for _ in range(2):
+        assert reply_to(TALK[0]) == "upstream:shop.find"
+        assert reply_to(*TALK) == "Found."
+    assert reply_to(*TALK, {"role": "assistant", "text": "Found."}, TALK[0]) == "upstream:shop.find"
+
+
+def test_a_turn_after_the_last_scripted_one_fails() -> None:
+    mock = MockProvider(script_from_json({"*": {"turns": ["Found."]}}) or {})
+    call = replace(call_of("llm_call", CONFIG), values={"talk": TALK, "tools": [FIND]})
+    outcome = bounded(LlmExecutor({"mock": mock}).perform(call))
+    assert error(outcome).code == "LLM_PROVIDER_ERROR"

@@ -14,10 +14,13 @@ from pathlib import Path
 import pytest
 
 from penstock.base.errors import PenstockError
+from penstock.runtime.ports.topics import Topic
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.appending import WriterState
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.api_keys import put_key, touch_keys
+from tests.conformance.platform_stores import key_row
 from tests.conformance.stores import run_bounded, start
 from tests.waiting import SECONDS_MAX
 
@@ -115,7 +118,7 @@ def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_pa
         command = [sys.executable, "-c", _DAMAGE, str(path), str((page - 1) * size), str(size)]
         await asyncio.to_thread(subprocess.run, command, check=True)
         with pytest.raises(PenstockError) as found:
-            await store.database.read(lambda connection: connection.execute("SELECT * FROM definitions").fetchall())
+            await store.database.read_raw(lambda connection: connection.execute("SELECT * FROM definitions").fetchall())
         assert found.value.code == "STORE_CORRUPT"
         with pytest.raises(PenstockError, match="no run is started"):
             await store.append(start("second"))
@@ -123,5 +126,40 @@ def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_pa
             await StoreProbe(store.database).check()
         assert unready.value.code == "STORE_CORRUPT"
         await store.close()
+
+    run_bounded(scenario())
+
+
+def test_runs_and_uses_of_keys_change_no_other_topic(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteRunStore(tmp_path / "penstock.db")
+        await store.open()
+        try:
+            keys = store.database
+            await put_key(keys, key_row())
+            before, anything = store.changed(*Topic), store.changed(Topic.ANYTHING)
+            await store.append(start())
+            await touch_keys(keys, {key_row().key_id: 7})
+            after = store.changed(*Topic)
+            assert store.changed(Topic.ANYTHING) != anything
+            assert after[1:] == before[1:], "the first is any change at all"
+            await put_key(keys, key_row(revoked_at=1))
+            changed = [name for name, was, now in zip(Topic, after, store.changed(*Topic), strict=True) if was != now]
+            assert changed == [Topic.ANYTHING, Topic.KEYS]
+        finally:
+            await store.close()
+
+    run_bounded(scenario())
+
+
+def test_a_topic_that_cannot_be_read_counts_as_changed_every_time(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with opened(tmp_path) as database:
+            seen = {database.changed(Topic.KEYS)}
+            await database.writer.submit(lambda connection: connection.execute("ALTER TABLE topics RENAME TO lost"))
+            for _ in range(3):
+                seen.add(database.changed(Topic.KEYS))
+                await asyncio.sleep(0)
+            assert len(seen) == 4
 
     run_bounded(scenario())

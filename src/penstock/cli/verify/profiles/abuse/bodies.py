@@ -36,7 +36,10 @@ _BODIES: dict[str, tuple[str, Callable[[], bytes]]] = {
     "action-number": ("An action that is a number", lambda: b'{"action": 7, "payload": {}}'),
     "payload-text": ("A payload that is a text", lambda: b'{"action": "transaction.create", "payload": "x"}'),
     "payload-null": ("A payload that is null", lambda: b'{"action": "transaction.create", "payload": null}'),
-    "infinity": ("A number that is none", lambda: b'{"action": "transaction.create", "payload": {"amount_home": NaN}}'),
+    "infinity": (
+        "NaN as a number",
+        lambda: b'{"action": "transaction.create", "payload": {"amount_home": NaN}}',
+    ),
     "big-number": (
         "A number beyond all bounds",
         lambda: b'{"action": "transaction.create", "payload": {"ledgerId": "ledger_main", "amount_home": 1e999}}',

@@ -1,4 +1,4 @@
-"""Rates: whoever asks too much is told to wait, and nobody else is. These checks exhaust limits, so they run last."""
+"""Rates: only a caller who asks too much has to wait. These checks exhaust limits, so they run last."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _BUCKET = "A limit that anybody can step around limits only the honest."
 
 
 async def _flooded(send: Callable[[], Awaitable[Answer]]) -> Answer:
-    """Send requests until one by itself is told to wait; the check is not applicable if none is.
+    """Send requests until one of them has to wait; the check is not applicable if none has to.
 
     A server may also limit how many requests it works on at once. Fewer at once are sent after that.
     """
@@ -85,7 +85,7 @@ async def others_are_not_limited(kit: Kit) -> None:
     expect_data(await _asks(other))
 
 
-@ABUSE.check("Whoever waits as told is served again.", "A limit that does not end is an outage.")
+@ABUSE.check("A caller who waits is served again.", "A limit that does not end is an outage.")
 async def served_after_waiting(kit: Kit) -> None:
     app, answer = await _limited(kit)
     wait = answer.headers.get("retry-after", "")
@@ -102,7 +102,7 @@ async def reads_count(kit: Kit) -> None:
     expect(answer.status == _TOO_MANY, "429", answer)
 
 
-@ABUSE.check("A limited call over MCP is told to wait too.", "A second door with other limits is the one that is used.")
+@ABUSE.check("A limited call over MCP has to wait too.", "A second door with other limits is the one that is used.")
 async def mcp_is_limited(kit: Kit) -> None:
     app = await kit.app()
     client = await kit.mcp(app.token)

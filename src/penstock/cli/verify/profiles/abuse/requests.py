@@ -32,9 +32,9 @@ _QUERIES: dict[str, tuple[str, dict[str, str]]] = {
     "ledger-missing": ("A list without a ledger", {}),
     "page-size-zero": ("A page of no items", {"ledgerId": LEDGER, "pageSize": "0"}),
     "page-size-huge": ("A page of a million items", {"ledgerId": LEDGER, "pageSize": "1000000"}),
-    "page-size-text": ("A page size that is no number", {"ledgerId": LEDGER, "pageSize": "many"}),
+    "page-size-text": ("A page size that is not a number", {"ledgerId": LEDGER, "pageSize": "many"}),
     "page-negative": ("A page before the first", {"ledgerId": LEDGER, "page": "-1"}),
-    "date-text": ("A date that is none", {"ledgerId": LEDGER, "startDate": "yesterday"}),
+    "date-text": ("A date that is not a date", {"ledgerId": LEDGER, "startDate": "yesterday"}),
 }
 
 
@@ -103,7 +103,7 @@ async def too_many_scopes(kit: Kit) -> None:
     expect_refused(await kit.admin.request("POST", "/apps", body), 400, 422)
 
 
-@ABUSE.check("A policy that is none is refused.", "A policy that is misread may allow what it should forbid.")
+@ABUSE.check("An invalid policy is refused.", "A policy that is misread may allow what it should forbid.")
 async def invalid_policy(kit: Kit) -> None:
     app = await kit.app()
     for policy in _POLICIES:

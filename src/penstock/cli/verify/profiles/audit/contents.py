@@ -119,7 +119,7 @@ async def forged_address_is_not_recorded(kit: Kit) -> None:
     )
 
 
-@AUDIT.check("No token is in the log.", "Whoever reads the log must not be able to act.")
+@AUDIT.check("No token is in the log.", "A reader of the log must not be able to act.")
 async def no_token(kit: Kit) -> None:
     """Use every credential, then read everything that shows records: each answer is searched as it arrives."""
     app = await kit.app()
@@ -144,14 +144,14 @@ async def no_payload(kit: Kit) -> None:
     expect(not leaked, "no planted secret", leaked[:1])
 
 
-@AUDIT.check("Ids of events are unique.", "Two events with one id are one, for whoever counts.")
+@AUDIT.check("Ids of events are unique.", "Two events with one id count as one.")
 async def unique_ids(kit: Kit) -> None:
     await kit.app()
     ids = [event.get("id") for event in await kit.audit()]
     expect(ids and len(ids) == len(set(ids)), "different ids", len(ids) - len(set(ids)))
 
 
-@AUDIT.check("Events are listed newest first.", "Whoever looks wants to see what has just happened.")
+@AUDIT.check("Events are listed newest first.", "A reader wants to see what has just happened.")
 async def newest_first(kit: Kit) -> None:
     app = await kit.app()
     await kit.events(lambda event: event.get("app_id") == app.id)

@@ -1,4 +1,4 @@
-"""One record per decision: allowed, refused and failed, whoever asked.
+"""One record per decision: allowed, refused and failed, for every caller.
 
 Each check makes an app of its own and looks for the records of that app, so that nothing else is counted.
 """
@@ -15,7 +15,7 @@ from penstock.cli.verify.target import Answer, Json, expect_data
 
 __all__: list[str] = []
 
-_UNSEEN = "What leaves no record did not happen, for whoever investigates."
+_UNSEEN = "What leaves no record did not happen, for an investigator."
 _ATTACK = "Refusals are how an attack begins; a log without them begins too late."
 
 

@@ -10,7 +10,7 @@ from penstock.cli.verify.target import expect_data, expect_refused
 __all__: list[str] = []
 
 _GONE = ("agent.token_invalid", "agent.token_expired")
-_STRANGER = "An admin plane that trusts whoever asks gives everything away."
+_STRANGER = "An admin plane that trusts every caller gives everything away."
 
 
 @AUTHZ.check("Revoking an app refuses all of its keys.", "One forgotten key keeps the app alive.")

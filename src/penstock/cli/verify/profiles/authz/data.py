@@ -32,7 +32,7 @@ async def _elsewhere(kit: Kit) -> App:
     return await kit.app(policy=_data(allowed_ledger_ids=["ledger_elsewhere"], allow_sensitive_fields=False))
 
 
-@AUTHZ.check("An address outside of the allow-list is refused.", "A stolen key is then worth nothing elsewhere.")
+@AUTHZ.check("An address outside the allow-list is refused.", "A stolen key is then worth nothing elsewhere.")
 async def other_address(kit: Kit) -> None:
     app = await kit.app(policy={"network": {"allowed_ips": [_ELSEWHERE]}})
     expect_refused(await app.agent.request("GET", "/ledgers"), 403, codes=_DENIED)
@@ -61,7 +61,7 @@ async def no_address(kit: Kit) -> None:
     expect_refused(await app.agent.request("GET", "/ledgers"), 403, codes=_DENIED)
 
 
-@AUTHZ.check("Transactions of a ledger outside of the allow-list are refused.", "The list is the boundary.")
+@AUTHZ.check("Transactions of a ledger outside the allow-list are refused.", "The list is the boundary.")
 async def other_ledger(kit: Kit) -> None:
     expect_refused(await (await _elsewhere(kit)).transactions(), 403, 404, codes=(*_DENIED, "agent.not_found"))
 
@@ -72,7 +72,7 @@ async def listed_ledger(kit: Kit) -> None:
     expect_data(await app.transactions())
 
 
-@AUTHZ.check("Ledgers outside of the allow-list are not listed.", "Names of ledgers are data too.")
+@AUTHZ.check("Ledgers outside the allow-list are not listed.", "Names of ledgers are data too.")
 async def other_ledgers_are_hidden(kit: Kit) -> None:
     answer = await (await _elsewhere(kit)).agent.request("GET", "/ledgers")
     expect_data(answer)
@@ -92,7 +92,7 @@ async def no_ledger_is_listed(kit: Kit) -> None:
     expect(answer.is_enveloped_refusal or (answer.is_success and not answer.items), "no ledger", answer)
 
 
-@AUTHZ.check("A draft for a ledger outside of the allow-list is refused.", "Approvers trust that a draft is allowed.")
+@AUTHZ.check("A draft for a ledger outside the allow-list is refused.", "Approvers trust that a draft is allowed.")
 async def draft_in_other_ledger(kit: Kit) -> None:
     app = await _elsewhere(kit)
     expect_refused(await app.act("transaction.create", kit.expense()), 403, 404, codes=(*_DENIED, "agent.not_found"))
@@ -115,7 +115,7 @@ async def preflight_on_other_ledger(kit: Kit) -> None:
     expect_refused(answer, 403, 404, codes=(*_DENIED, "agent.not_found"))
 
 
-@AUTHZ.check("Sensitive fields are left out of lists, if the policy says so.", "Whoever needs sums needs no names.")
+@AUTHZ.check("Sensitive fields are left out of lists, if the policy says so.", "Sums need no names.")
 async def redacted_list(kit: Kit) -> None:
     app, title = await kit.app(policy=_data(allow_sensitive_fields=False)), kit.expense()["title"]
     made = await kit.transaction(title, notes=f"note of {title}")
@@ -158,7 +158,7 @@ async def days_by_default(kit: Kit) -> None:
     expect(title not in answer.text, "a list of the last days", answer)
 
 
-@AUTHZ.check("A narrower policy holds on the next request.", "A change that waits for a cache is no change.")
+@AUTHZ.check("A narrower policy holds on the next request.", "Until a cache expires, the old rights would still hold.")
 async def policy_holds_at_once(kit: Kit) -> None:
     app = await kit.app()
     expect_data(await app.transactions())

@@ -17,7 +17,7 @@ _CREATE = "transaction.create"
 _CREATED = 201
 _KEYS = f"{API}/keys"
 _FINAL = ("agent.draft_already_final",)
-_REVOKED = "Whoever was revoked must not act through an approval."
+_REVOKED = "A revoked caller must not act through an approval."
 
 
 async def _waiting(kit: Kit) -> tuple[App, str, Json]:
@@ -77,7 +77,7 @@ async def rejection(kit: Kit) -> None:
     await _expect_nothing(kit, answer, payload)
 
 
-@WRITES.check("An approved draft cannot be rejected.", "What happened cannot be taken back by a word.")
+@WRITES.check("An approved draft cannot be rejected.", "A later rejection cannot undo what happened.")
 async def rejection_after_approval(kit: Kit) -> None:
     _, draft, _ = await _waiting(kit)
     expect_data(await kit.approve(draft))
@@ -93,7 +93,7 @@ async def approval_against_rejection(kit: Kit) -> None:
     expect(made == (1 if yes.is_success else 0), "an effect exactly if it was approved", made)
 
 
-@WRITES.check("The agent cannot approve its own draft.", "An approval by the requester is none.")
+@WRITES.check("The agent cannot approve its own draft.", "An approval by the requester approves nothing.")
 async def requester_does_not_approve(kit: Kit) -> None:
     app, draft, payload = await _waiting(kit)
     answer = await kit.admin_with(app.token).request("POST", f"/drafts/{draft}/approve", {})
@@ -124,10 +124,10 @@ async def powerful_requester_does_not_approve(kit: Kit) -> None:
     expect_refused(answer, 401, 403)
 
 
-@WRITES.check("Whoever made the agent's key cannot approve for it.", "Who makes agents would approve for themselves.")
+@WRITES.check("The maker of the agent's key cannot approve for it.", "Who makes agents would approve for themselves.")
 async def key_maker_does_not_approve(kit: Kit) -> None:
     if kit.target.approver_key is None:
-        raise NotApplicable("no approver's key was given, so that the keys are made by whoever approves")
+        raise NotApplicable("no approver's key was given, so that the approver makes the keys")
     await kit.need_separate_duties()
     _, draft, payload = await _waiting(kit)
     answer = await kit.admin.request("POST", f"/drafts/{draft}/approve", {})
@@ -136,7 +136,7 @@ async def key_maker_does_not_approve(kit: Kit) -> None:
 
 
 @WRITES.check(
-    "Whoever made the agent's key cannot approve for it with another key of theirs.",
+    "The maker of the agent's key cannot approve for it with another key of theirs.",
     "Duties are separated between people, and one person can have any number of keys.",
 )
 async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
@@ -160,7 +160,7 @@ async def key_maker_does_not_approve_with_another_key(kit: Kit) -> None:
         await _expect_nothing(kit, answer, payload)
 
 
-@WRITES.check("A service cannot approve.", "A program that says yes to everything is no second pair of eyes.")
+@WRITES.check("A service cannot approve.", "A program that says yes to everything reviews nothing.")
 async def service_does_not_approve(kit: Kit) -> None:
     service = await _person(kit, "service", kind="service")
     _, draft, payload = await _waiting(kit)
@@ -170,7 +170,7 @@ async def service_does_not_approve(kit: Kit) -> None:
 
 
 def _keys(kit: Kit, token: str) -> Plane:
-    """Return the operations on keys, which are no part of the profile, with a credential."""
+    """Return the operations on keys, which the profile does not include, with a credential."""
     return kit.with_key(token, _KEYS)
 
 

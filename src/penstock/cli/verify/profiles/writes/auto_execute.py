@@ -87,7 +87,7 @@ async def grant_needs_an_end(kit: Kit) -> None:
         expect(answer.is_enveloped_refusal, "a refusal in the envelope", answer)
 
 
-@WRITES.check("A grant that is switched off holds on the next request.", "A change that waits is no change.")
+@WRITES.check("A grant that is switched off holds on the next request.", "Until then, the agent acts without approval.")
 async def grant_is_withdrawn(kit: Kit) -> None:
     app = await kit.app(auto_execute=writes_enabled())
     executed(await app.act("transaction.create", kit.expense(), execute=True))
@@ -150,7 +150,7 @@ async def high_risk_action_not_granted(kit: Kit) -> None:
     _expect_draft(await app.act(_DELETE, payload, **more), "agent.auto_execute_denied")
 
 
-@WRITES.check("An export has no more rows than the grant allows.", "A limit that is stored and not enforced is none.")
+@WRITES.check("An export has no more rows than the grant allows.", "A limit must be enforced, not only stored.")
 async def export_is_limited(kit: Kit) -> None:
     app = await kit.app()
     wanted = high_risk_enabled(max_export_rows=3, require_preflight=False)

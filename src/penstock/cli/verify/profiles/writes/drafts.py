@@ -59,14 +59,14 @@ async def draft_keeps_rules(kit: Kit) -> None:
     expect(isinstance(rules, dict) and rules.get("risk") and rules.get("requiredScopes"), "a policy snapshot", draft)
 
 
-@WRITES.check("A draft expires.", "A yes to something forgotten long ago is no yes.")
+@WRITES.check("A draft expires.", "Nobody should approve what everybody has forgotten.")
 async def draft_expires(kit: Kit) -> None:
     app = await kit.app()
     draft = expect_data(await app.draft(await app.proposed("transaction.create", kit.expense()))).get("draft", {})
     expect(isinstance(draft.get("expires_at"), str), "an instant in `expires_at`", draft)
 
 
-@WRITES.check("`forceDraft` wins over `execute`.", "Whoever asks for caution gets it.")
+@WRITES.check("`forceDraft` wins over `execute`.", "A caller who asks for caution gets it.")
 async def force_draft_wins(kit: Kit) -> None:
     app, payload = await kit.app(auto_execute=writes_enabled()), kit.expense()
     await app.proposed("transaction.create", payload, execute=True, forceDraft=True)

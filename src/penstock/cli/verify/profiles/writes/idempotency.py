@@ -30,7 +30,7 @@ async def repeated_request(kit: Kit) -> None:
     expect(len(found) == 1, "one transaction", found)
 
 
-@WRITES.check("A repeated request gets the first result, and is told so.", "A client must know that nothing happened.")
+@WRITES.check("A repeated request gets the first result, marked as such.", "A client must know that nothing happened.")
 async def replay_is_flagged(kit: Kit) -> None:
     app, payload, key = await _app(kit), kit.expense(), token_hex(8)
     first = executed(await app.act(_CREATE, payload, execute=True, idempotencyKey=key))

@@ -14,7 +14,7 @@ __all__: list[str] = []
 
 _DELETE = "transaction.delete"
 _HEX = re.compile(r"[0-9a-f]{64}")
-_BOUND = "A preview that can be used for something else is no protection."
+_BOUND = "A preview protects only if its handle makes exactly the previewed call."
 
 
 async def _handle(kit: Kit, app: App, transaction_id: str) -> str:

@@ -1,9 +1,9 @@
 """The requests of OAuth: find the authorization server of an MCP server, register, get, renew and revoke tokens.
 
-The chain is checked link by link: the metadata of the resource describe the configured server (RFC 9728, 8707), the
-metadata of the authorization server name the issuer that they were asked for (RFC 8414), and that is the configured one
-if the settings name one. What an authorization server says about an error is not shown, except its code: it may repeat
-what it was sent.
+The chain is checked link by link. The metadata of the resource must describe the configured server (RFC 9728, 8707).
+The metadata of the authorization server must name the expected issuer (RFC 8414), which is the configured one if the
+settings name one. What an authorization server says about an error is not shown, except its code: it may repeat what it
+was sent.
 
 Above it: `runtime.upstreams.oauth`, through its port `OAuthProtocol`; `app` makes it. Below it: the modules beside it.
 """
@@ -95,7 +95,7 @@ class HttpOAuth:
         try:
             answer = await self._of(server).send("POST", server.url, headers=_HELLO_HEADERS, content=_HELLO)
         except PenstockError:
-            return None  # its documents may be found without it; whoever looks for them reports what is wrong
+            return None  # its documents may be found without it; the search for them reports what is wrong
         return challenge_of(answer.response)
 
     async def discover(self, server: OAuthServer, challenge: Challenge | None) -> Discovery:
@@ -104,7 +104,7 @@ class HttpOAuth:
         resource = resource_url_from_server_url(server.url)
         if document is not None:
             if not check_resource_allowed(requested_resource=resource, configured_resource=document.resource):
-                reason = f"its metadata are those of {document.resource[:200]}, which is another server"
+                reason = f"its metadata is that of {document.resource[:200]}, which is another server"
                 raise authorization_failed(server.name, reason)
             resource = document.resource
         authorization = await self._authorization_server(server, document)
@@ -123,7 +123,9 @@ class HttpOAuth:
         authorization = found.authorization
         if authorization.registration_endpoint is None:
             hint = f"name a client with mcp_servers.{server.name}.auth.client_id, or a metadata document of yours"
-            raise authorization_failed(server.name, f"{authorization.issuer} registers no clients by itself", hint)
+            raise authorization_failed(
+                server.name, f"{authorization.issuer} does not register clients dynamically", hint
+            )
         offered = authorization.methods or ("client_secret_basic",)
         method: ClientMethod = next((name for name in _METHODS if name in offered), "none")
         wanted = {
@@ -185,7 +187,7 @@ class HttpOAuth:
         return await self._tokens(server, client, found.authorization, form)
 
     async def revoke(self, server: OAuthServer, grant: Grant) -> None:
-        """Tell the authorization server that a grant is not needed any more (RFC 7009), as far as it takes that."""
+        """Revoke a grant at the authorization server (RFC 7009), if it supports that."""
         endpoint = grant.authorization.revocation_endpoint
         if endpoint is None:
             return
@@ -218,7 +220,7 @@ class HttpOAuth:
             elif answer.status >= _SERVER_ERROR or answer.status == _TOO_MANY:
                 failed = answer.status
         if failed is not None:
-            # It may have metadata: to go on as if it had none could lead to another authorization server.
+            # It may have metadata: continuing as if it had none could lead to another authorization server.
             raise authorization_unavailable(server.name, f"its metadata cannot be read (HTTP {failed})")
         return None
 
@@ -237,7 +239,7 @@ class HttpOAuth:
             if found is None:
                 continue
             if found.issuer != issuer and not (document is None and issuers_match(found.issuer, issuer)):
-                raise authorization_failed(server.name, f"the metadata of {issuer} are those of {found.issuer[:200]}")
+                raise authorization_failed(server.name, f"the metadata of {issuer} is that of {found.issuer[:200]}")
             return found
         raise authorization_failed(server.name, f"{issuer} publishes no metadata of an authorization server")
 
@@ -301,7 +303,7 @@ def _registered(
     method = given.token_endpoint_auth_method or wanted
     known = next((name for name in _METHODS if name == method), None)
     if known is None or (known != "none" and not given.client_secret):
-        reason = f"{authorization.issuer} registered us for {method[:60]}, for which we have nothing"
+        reason = f"{authorization.issuer} registered us for {method[:60]}, which is not supported"
         raise authorization_failed(server.name, reason)
     secret = given.client_secret if known != "none" else None
     return OAuthClient(client_id=given.client_id, method=known, issued_secret=secret, redirect_uri=redirect_uri)

@@ -31,7 +31,6 @@ from penstock.runtime.ports.graphs import (
     Lost,
     Stamp,
 )
-from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     StoredSchema,
@@ -45,6 +44,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     insert_schema,
 )
 from penstock.runtime.stores.sqlite.graphs.type_tables import create_tables
+from penstock.runtime.tables.checksums import checked_columns, row_checksum
 
 __all__ = ["create_branch", "create_graph", "delete_branch", "delete_graph", "fork", "refused_name"]
 

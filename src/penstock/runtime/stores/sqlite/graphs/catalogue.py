@@ -29,8 +29,8 @@ from penstock.runtime.ports.graphs import (
     Stamp,
     View,
 )
-from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
-from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
+from penstock.runtime.tables.checksums import checked_columns, row_checksum
+from penstock.runtime.tables.codec import decode_json, encode_json
 
 __all__ = [
     "Branch",

@@ -13,11 +13,11 @@ from penstock.graph.schema.model import EntityType
 from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible
 from penstock.runtime.ports.graphs import CommitNotFound, ExportPage, View
-from penstock.runtime.stores.rules.listings import id_cursor, id_position
 from penstock.runtime.stores.sqlite.graphs.catalogue import Catalogue
 from penstock.runtime.stores.sqlite.graphs.differences import record_of
 from penstock.runtime.stores.sqlite.graphs.reading import is_gone, snapshot
 from penstock.runtime.stores.sqlite.graphs.versions import chain_parameters, in_order, row_columns
+from penstock.runtime.tables.listings import id_cursor, id_position
 
 __all__ = ["read_export"]
 

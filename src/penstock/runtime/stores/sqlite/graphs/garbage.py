@@ -1,8 +1,8 @@
 """Garbage: row versions that nothing can show any more, tables of deleted graphs, columns that were dropped for good.
 
-A version is kept if a view that may still be asked for can show it. Those views are: the heads of branches, commits
-since a time, commits that are held and everything after them, the points where branches were forked, and the commits
-that a later merge will take as its common ancestor.
+A version is kept if a view that callers may still read can show it. Callers may read the heads of branches, commits
+since a time, and held commits with everything after them. The points where branches were forked count too, and the
+commits that a later merge will take as its common ancestor.
 
 Above it: `store`. Below it: `catalogue`, sqlite3.
 """
@@ -17,12 +17,13 @@ from functools import partial
 
 from penstock.graph.sql.layout import OPEN
 from penstock.runtime.ports.graphs import Collected, GarbagePolicy, GraphNotFound, GraphRef
-from penstock.runtime.stores.sqlite.checksums import renew_checksums
+from penstock.runtime.ports.set_aside import SetAside
+from penstock.runtime.stores.sqlite.graph_checksums import renew_checksums
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain, find_graph
 from penstock.runtime.stores.sqlite.graphs.searching.indexes import build_piece
 from penstock.runtime.stores.sqlite.graphs.type_tables import drop_table
 from penstock.runtime.stores.sqlite.schema.edge_tables import empty_hop_tables, forget_overrides
-from penstock.runtime.stores.sqlite.set_aside import SetAside
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
 
 __all__ = ["collect", "graph_tables", "has_base", "sweep"]
 
@@ -155,7 +156,9 @@ def sweep(connection: sqlite3.Connection, set_aside: SetAside, limit: int) -> Co
     removed = 0
 
     def attempt(name: str, remove: Callable[[], int]) -> int:
-        return 0 if set_aside.has(_KIND, name) else set_aside.attempt(connection, _KIND, name, remove)
+        return (
+            0 if set_aside.has(_KIND, name) else set_aside.attempt(SqliteTransaction(connection), _KIND, name, remove)
+        )
 
     for table, column in connection.execute("SELECT table_name, column_name FROM graph_garbage").fetchall():
         if removed >= limit:

@@ -23,15 +23,6 @@ from penstock.runtime.ports.graphs import (
     Lost,
     View,
 )
-from penstock.runtime.stores.rules.listings import (
-    cut_page,
-    id_cursor,
-    id_position,
-    number_cursor,
-    number_position,
-    place_cursor,
-    place_position,
-)
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     Catalogue,
@@ -48,6 +39,15 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
 )
 from penstock.runtime.stores.sqlite.graphs.differences import entity_changes
 from penstock.runtime.stores.sqlite.graphs.reading import is_gone, snapshot
+from penstock.runtime.tables.listings import (
+    cut_page,
+    id_cursor,
+    id_position,
+    number_cursor,
+    number_position,
+    place_cursor,
+    place_position,
+)
 
 __all__ = ["read_changes", "read_commit_page", "read_diff", "read_graphs"]
 

@@ -55,7 +55,7 @@ __all__ = ["MergePlan", "MergeWrite", "apply_merge", "as_conflicts", "is_current
 
 @dataclass(frozen=True, slots=True)
 class MergeWrite:
-    """One entity that the target gets; `row` is None if it is deleted."""
+    """One entity that the target gets; `row` is `None` if it is deleted."""
 
     type_name: str
     entity_id: str

@@ -1,10 +1,10 @@
 """Reads of graphs: run a compiled statement on a view, within limits, and explain it.
 
 Most reads take less time than the hop to a thread and back. They are tried on the event loop first, for a moment; what
-takes longer begins anew on a thread.
+takes longer starts again on a thread.
 
-A read runs in one transaction with the check that its view still exists, and with the choice of text indexes, so that
-neither garbage collection nor a schema change comes in between.
+One transaction has the check that the view still exists, the choice of text indexes and the read. So neither garbage
+collection nor a schema change comes in between.
 
 Above it: `store`. Below it: `statements`, `searching`, `catalogue`, sqlite3.
 """

@@ -38,7 +38,6 @@ from penstock.runtime.ports.graphs import (
     Stamp,
 )
 from penstock.runtime.ports.platform import ANY_ETAG
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs import flattening, merging, staging
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
@@ -59,8 +58,9 @@ from penstock.runtime.stores.sqlite.graphs.merging import MergePlan
 from penstock.runtime.stores.sqlite.graphs.mutating import Writable, find_writable
 from penstock.runtime.stores.sqlite.graphs.reading import in_snapshot
 from penstock.runtime.stores.sqlite.graphs.staging import Staged
-from penstock.runtime.stores.sqlite.platform import call_records, resources
 from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables import resources
 
 __all__ = ["StagedWork", "make_change"]
 
@@ -90,15 +90,15 @@ async def make_change(
                 complete(outcome)
         return outcome
 
-    return await call_records.change(database.writer, completed, call.record, happened=made, is_long=is_long)
+    return await database.writer.submit(completed, call=call.record, happened=made, is_long=is_long)
 
 
 def _change_resources(connection: sqlite3.Connection, call: GraphCall) -> None:
     """Store or remove the resource that changes with a graph."""
     if call.puts is not None:
-        resources.put_resource(connection, call.puts, encode_json(call.puts.body), ANY_ETAG)
+        resources.write_resource(SqliteTransaction(connection), call.puts, ANY_ETAG)
     if call.deletes is not None:
-        resources.delete_resource(connection, *call.deletes, ANY_ETAG)
+        resources.write_deletion(SqliteTransaction(connection), *call.deletes, ANY_ETAG)
 
 
 class StagedWork:
@@ -335,7 +335,7 @@ class StagedWork:
         found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
         if found is None:
             return False
-        tables = await self._database.read(lambda connection: graph_tables(connection, found.graph))
+        tables = await self._database.read_raw(lambda connection: graph_tables(connection, found.graph))
         undone = 1
         while undone:
             limit = self._pace.size("undone")
@@ -348,7 +348,7 @@ class StagedWork:
     async def merge_branches(
         self, ref: GraphRef, names: tuple[str, str], stamp: Stamp, call: GraphCall | None
     ) -> BranchesMerged | MergeConflicts | Refused:
-        """Merge the first branch into the second; it begins anew if somebody else was faster."""
+        """Merge the first branch into the second; it starts again if another call was faster."""
         for _ in range(_ATTEMPTS):
             plan = await self._database.read_slowly(
                 in_snapshot(
@@ -437,7 +437,7 @@ class StagedWork:
             return found, len(chain_at(connection, found.branch.branch, found.branch.head_seq))
 
         for _ in range(_ATTEMPTS):
-            found = await self._database.read(find)
+            found = await self._database.read_raw(find)
             if not isinstance(found, tuple):
                 assert not isinstance(found, HeadMoved)
                 return found

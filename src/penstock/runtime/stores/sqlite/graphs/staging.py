@@ -20,7 +20,6 @@ from penstock.base.errors import Conflict
 from penstock.graph.sql.layout import OPEN
 from penstock.graph.versions.entities import LoadMode
 from penstock.runtime.ports.graphs import CommitKind, CommitRow, LoadPublished, Stamp
-from penstock.runtime.stores.sqlite.codec import decode_json, encode_json
 from penstock.runtime.stores.sqlite.graphs.catalogue import (
     Branch,
     Chain,
@@ -31,6 +30,7 @@ from penstock.runtime.stores.sqlite.graphs.catalogue import (
     take_seq,
 )
 from penstock.runtime.stores.sqlite.schema.edge_tables import forget_overrides
+from penstock.runtime.tables.codec import decode_json, encode_json
 
 __all__ = [
     "Staged",
@@ -49,7 +49,7 @@ _COUNTS = msgspec.json.Decoder(dict[str, int])
 
 @dataclass(frozen=True, slots=True)
 class Staged:
-    """A commit that is being written."""
+    """A commit in progress."""
 
     load_id: str
     graph: int
@@ -69,7 +69,7 @@ class Staged:
 
 
 def begin(connection: sqlite3.Connection, branch: Branch, load_id: str, stamp: Stamp, **about: Any) -> None:
-    """Begin a commit on a branch on which none is under way."""
+    """Begin a commit on a branch that has no commit in progress."""
     seq = take_seq(connection, branch.graph)
     connection.execute(
         "INSERT INTO graph_loads (load_id, graph, branch, seq, purpose, mode, base_branch, branch_created, records,"
@@ -91,7 +91,7 @@ def begin(connection: sqlite3.Connection, branch: Branch, load_id: str, stamp: S
 
 
 def find_staged(connection: sqlite3.Connection, load_id: str) -> Staged | None:
-    """A commit that is being written, or that is being undone."""
+    """A commit that this process writes or undoes."""
     statement = (
         "SELECT load_id, graph, branch, seq, purpose, mode, base_branch, branch_created, records, counts, ended"
         " FROM graph_loads WHERE load_id = ?"
@@ -111,7 +111,7 @@ def _counts(stored: bytes) -> dict[str, int]:
 
 
 def require(connection: sqlite3.Connection, staged: Staged) -> None:
-    """Refuse to go on with a commit that was abandoned: nobody would remove what is written to it now."""
+    """Refuse to continue a commit that was abandoned: nobody would remove what this writes."""
     found = find_staged(connection, staged.load_id)
     if found is None or found.ended:
         message = f"what was being written to the branch (load {staged.load_id}) was abandoned by somebody else"
@@ -119,7 +119,7 @@ def require(connection: sqlite3.Connection, staged: Staged) -> None:
 
 
 def count_records(connection: sqlite3.Connection, staged: Staged, added: dict[str, int], at: int) -> Staged:
-    """Note how many records of which types were written."""
+    """Note how many records of which types the commit has."""
     counts = dict(staged.counts)
     for name, number in added.items():
         counts[name] = counts.get(name, 0) + number
@@ -152,7 +152,7 @@ def publish(
 
 
 def undo_piece(connection: sqlite3.Connection, staged: Staged, tables: list[str], limit: int) -> int:
-    """Undo a part of a commit; return how many rows that were. 0 means that nothing is left of it."""
+    """Undo a part of a commit; return how many rows that were. 0 means that nothing remains."""
     marked = connection.execute("UPDATE graph_loads SET ended = 1 WHERE load_id = ?", (staged.load_id,))
     if not marked.rowcount:
         return 0  # it was published or undone in the meantime
@@ -181,7 +181,7 @@ def _forget(connection: sqlite3.Connection, staged: Staged) -> None:
 
 
 def load_published(stored: StoredSchema, staged: Staged, branch: Branch, commit: CommitRow | None) -> LoadPublished:
-    """Return what became of a load."""
+    """Return the result of a load."""
     nodes, edges = stored.schema.node_types, stored.schema.edge_types
     return LoadPublished(
         commit=commit,

@@ -138,7 +138,7 @@ class SqliteGraphStore:
 
     async def graphs(self, tenant: str, *, limit: int, cursor: str | None = None) -> GraphPage:
         """Graphs of a tenant, by name."""
-        return await self._database.read(
+        return await self._database.read_raw(
             lambda connection: listing.read_graphs(connection, self._catalogue, tenant, limit, cursor)
         )
 
@@ -177,7 +177,7 @@ class SqliteGraphStore:
                 return GraphNotFound()
             return tuple(branch_row(connection, each) for each in live_branches(connection, graph.graph))
 
-        return await self._database.read(query)
+        return await self._database.read_raw(query)
 
     async def delete_branch(
         self, ref: GraphRef, name: str, *, stamp: Stamp, call: GraphCall | None = None
@@ -194,7 +194,7 @@ class SqliteGraphStore:
         self, ref: GraphRef, *, branch: str | None = None, limit: int, cursor: str | None = None
     ) -> CommitPage | Lost:
         """Commits, newest first."""
-        return await self._database.read(
+        return await self._database.read_raw(
             lambda connection: listing.read_commit_page(connection, ref, branch, limit, cursor)
         )
 
@@ -392,9 +392,9 @@ class SqliteGraphStore:
         await self._staged.keep(at)
 
     async def abandon_loads(self, *, before: int) -> int:
-        """Forget loads that nobody goes on with."""
+        """Forget loads that nobody continues."""
         statement = "SELECT load_id FROM graph_loads WHERE touched_at < ? OR ended = 1"
-        listed = await self._database.read(lambda connection: connection.execute(statement, (before,)).fetchall())
+        listed = await self._database.read_raw(lambda connection: connection.execute(statement, (before,)).fetchall())
         for (load_id,) in listed:
             await self._staged.abandon(load_id)
         return len(listed)

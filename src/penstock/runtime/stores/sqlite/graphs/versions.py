@@ -19,7 +19,7 @@ from typing import Any
 from penstock.graph.sql.dialects import SQLITE
 from penstock.graph.sql.emitting import visible, visible_edges
 from penstock.graph.sql.layout import OPEN, Table
-from penstock.runtime.stores.sqlite.checksums import cells_checksum
+from penstock.runtime.stores.sqlite.graph_checksums import cells_checksum
 from penstock.runtime.stores.sqlite.graphs.catalogue import Chain
 
 __all__ = [

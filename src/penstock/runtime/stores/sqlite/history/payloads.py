@@ -22,7 +22,7 @@ from penstock.base import limits
 from penstock.base.errors import CorruptHistory
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
-from penstock.runtime.stores.sqlite.codec import Columns, columns_of, decode_json, encode_json, records_of
+from penstock.runtime.tables.codec import Columns, columns_of, decode_json, encode_json, records_of
 
 __all__ = ["PageSplitter", "PayloadReader", "altered_payloads", "content_hash", "drop_uses", "has_payloads", "keep"]
 
@@ -30,7 +30,7 @@ Place: TypeAlias = tuple[str | int, ...]
 _CHARACTER_BYTES_MAX = 6  # the longest JSON encoding of one character
 _PAYLOAD_COLUMN = 3  # index of the payload in an encoded record
 _WITH_PLACES = b"{"  # the first byte of a page that is not a plain list of records
-_HINT = "restore a backup with `penstock restore`"
+_HINT = "restore a backup with `penstock server restore`"
 
 
 class _Page(msgspec.Struct):

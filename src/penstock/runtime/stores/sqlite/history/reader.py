@@ -16,9 +16,9 @@ from penstock.base.errors import CorruptHistory
 from penstock.engine.pages import expand
 from penstock.engine.records import Record
 from penstock.runtime.ports.runs import StoredRun
-from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, decode_json, part_of, run_of
 from penstock.runtime.stores.sqlite.history.payloads import PayloadReader
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, is_move
+from penstock.runtime.tables.codec import RUN_COLUMNS, decode_json, part_of, run_of
 
 __all__ = ["PAGES", "HistoryReader", "load_run", "read_history"]
 
@@ -60,7 +60,7 @@ class HistoryReader:
                 records = list(expand(shape, self._run_id, first_seq, at, found[_HEADER_VALUES:]))
             case _:
                 message = f"row {first_seq} is a move without a shape or a time"
-                raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`")
+                raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock server restore`")
         return records if part is None else records[part]
 
 

@@ -22,7 +22,7 @@ __all__ = ["ShapeNumbers", "ShapeReader", "altered_shapes", "is_move"]
 _DIGITS = frozenset(b"123456789")
 _KNOWN_MAX = 10_000  # a few megabytes; then the cache is emptied and fills again on use
 _PAGE = bytearray(b"[%d,%d,%b]")  # sqlite3 binds a bytearray directly, but looks for an adapter for bytes
-_HINT = "restore a backup with `penstock restore`"
+_HINT = "restore a backup with `penstock server restore`"
 
 
 def is_move(page: bytes) -> bool:

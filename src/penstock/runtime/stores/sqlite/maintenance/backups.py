@@ -22,19 +22,30 @@ from typing import Literal
 from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
 from penstock.runtime.ports.platform import RESTORED_MARK
-from penstock.runtime.stores.sqlite.codec import encode_json
+from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.errors import explain, is_busy
 from penstock.runtime.stores.sqlite.history.payloads import altered_payloads
 from penstock.runtime.stores.sqlite.history.shapes import altered_shapes
 from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityReport, audit, damaged_report
-from penstock.runtime.stores.sqlite.platform.resources import read_mark as stored_mark
-from penstock.runtime.stores.sqlite.platform.resources import set_mark
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.log_ends import NOTE_SUFFIX
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_loss
 from penstock.runtime.stores.sqlite.schema.migrations import identify
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
+from penstock.runtime.tables.codec import encode_json
+from penstock.runtime.tables.resources import stored_mark, write_mark
 
-__all__ = ["BackupResult", "RestoreResult", "StoreStats", "backup", "check_integrity", "read_mark", "restore", "stats"]
+__all__ = [
+    "BackupResult",
+    "RestoreResult",
+    "StoreStats",
+    "backup",
+    "check_integrity",
+    "format_version",
+    "read_mark",
+    "restore",
+    "stats",
+]
 
 # Beside the main file: the write-ahead log, its index and its noted end, or the journal of a file that is not in use.
 _COMPANIONS = ("-wal", "-shm", "-journal", NOTE_SUFFIX)
@@ -177,17 +188,29 @@ def stats(path: str | Path) -> StoreStats:
         connection.close()
 
 
+def format_version(path: str | Path) -> int:
+    """The format of a store, read without changing it."""
+    _must_exist(Path(path))
+    connection = _connect_to_read(path)
+    try:
+        return _version(connection, path)
+    except sqlite3.Error as error:
+        raise explain(error, str(path)) from error
+    finally:
+        connection.close()
+
+
 def read_mark(path: str | Path, name: str) -> JsonValue:
-    """The small value that a store keeps under a name; None if there is none, as in the oldest files."""
+    """The small value that a store keeps under a name; None if the store has no such value, as in the oldest files."""
     _must_exist(Path(path))
     connection = _connect_to_read(path)
     try:
         _version(connection, path)
         if not _has_table(connection, "marks"):
             return None
-        return stored_mark(connection, name)
-    except sqlite3.Error as error:
-        raise explain(error, str(path)) from error
+        return stored_mark(SqliteTransaction(connection), name)
+    except (sqlite3.Error, RowError, StatementError) as error:
+        raise explain(cause_of(error), str(path)) from error
     finally:
         connection.close()
 
@@ -247,9 +270,11 @@ def _verify(copy: Path, source: Path) -> tuple[int, int]:
         problems = [str(found) for (found,) in connection.execute("PRAGMA integrity_check(5)") if found != "ok"]
         if problems:
             message = f"{source} is damaged: {problems[0]}"
-            raise Unavailable("STORE_CORRUPT", message, "use an older backup; `penstock check` shows all of the damage")
+            raise Unavailable(
+                "STORE_CORRUPT", message, "use an older backup; `penstock server check` shows all of the damage"
+            )
         for code, message in chain(altered_payloads(connection), altered_shapes(connection)):
-            hint = "use an older backup; `penstock check` shows all of the damage"
+            hint = "use an older backup; `penstock server check` shows all of the damage"
             raise Unavailable(code, f"{source} is damaged: {message}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()
         return version, int(runs)
@@ -291,14 +316,16 @@ def _write_note(copy: Path, note: JsonObject) -> None:
     connection = connect(str(copy), mode="rw")
     try:
         if _has_table(connection, "marks"):
-            known = stored_mark(connection, RESTORED_MARK)
-            notes = encode_json([*(known if isinstance(known, list) else []), note])
+            transaction = SqliteTransaction(connection)
+            known = stored_mark(transaction, RESTORED_MARK)
+            notes = [*(known if isinstance(known, list) else []), note]
             if _has_column(connection, "marks", "checksum"):
-                set_mark(connection, RESTORED_MARK, notes)
+                write_mark(transaction, RESTORED_MARK, notes)
             else:
-                connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?,?)", (RESTORED_MARK, notes))
-    except sqlite3.Error as error:
-        raise explain(error, str(copy)) from error
+                given = (RESTORED_MARK, encode_json(notes))
+                connection.execute("INSERT OR REPLACE INTO marks (name, value) VALUES (?,?)", given)
+    except (sqlite3.Error, RowError, StatementError) as error:
+        raise explain(cause_of(error), str(copy)) from error
     finally:
         connection.close()
 

@@ -16,8 +16,9 @@ from typing import Any
 import msgspec
 
 from penstock.definitions.claims import claimed_names
-from penstock.runtime.stores.sqlite.checksums import CHECKED, cells_checksum, graph_rows, graph_tables_of, row_checksum
+from penstock.runtime.stores.sqlite.graph_checksums import cells_checksum, graph_rows, graph_tables_of
 from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS, HOP_COLUMNS
+from penstock.runtime.tables.checksums import CHECKED, row_checksum
 
 __all__ = ["ROW_CHANGED", "RowChecks"]
 

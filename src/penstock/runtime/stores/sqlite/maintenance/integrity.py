@@ -21,18 +21,22 @@ from penstock.definitions.canonical import definition_hash
 from penstock.engine.folding.evolve import fold
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.status import run_status
-from penstock.runtime.ports.runs import RunRow
-from penstock.runtime.stores.rules.search import folded
-from penstock.runtime.stores.sqlite.codec import definition_of, run_columns, run_of
+from penstock.runtime.ports.runs import DEFAULT_TENANT, RunRow
 from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
 from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, altered_shapes
 from penstock.runtime.stores.sqlite.maintenance.checksums import RowChecks
-from penstock.runtime.stores.sqlite.platform.audit.records import broken_links
 from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.audit.heads import broken_heads
+from penstock.runtime.tables.audit.records import broken_links
+from penstock.runtime.tables.codec import RUN_COLUMNS, definition_of, run_of
+from penstock.runtime.tables.search_rules import folded
 
 __all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
 
+# The value for a run in a file that is older than the column.
+_ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0", "started_by": "''"}
 # Rows whose parent row must exist: the query that counts them, and the message.
 _DANGLING_REFERENCES: tuple[tuple[str, str], ...] = (
     ("SELECT count(DISTINCT run) FROM history WHERE run NOT IN (SELECT key FROM runs)", "histories belong to no run"),
@@ -159,7 +163,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
         if count:
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
     for code, message in chain(
-        altered_payloads(connection), altered_shapes(connection), broken_links(connection), seen.rows.problems()
+        altered_payloads(connection), altered_shapes(connection), _broken_links(connection), seen.rows.problems()
     ):
         yield IntegrityProblem(code=code, message=message)
     documents = "SELECT hash, name, version, document, created_at, NULL, NULL, NULL FROM definitions"
@@ -169,7 +173,7 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
     seen.has_texts = bool(connection.execute("PRAGMA table_info(runs_text)").fetchone())
     seen.has_starters = any(name == "started_by" for _, name, *_ in connection.execute("PRAGMA table_info(runs)"))
     seen.has_checksums = any(name == "checksum" for _, name, *_ in connection.execute("PRAGMA table_info(history)"))
-    for key, *columns in connection.execute(f"SELECT key, {run_columns(connection)} FROM runs ORDER BY key"):
+    for key, *columns in connection.execute(f"SELECT key, {_run_columns(connection)} FROM runs ORDER BY key"):
         seen.runs += 1
         yield from _run_problems(connection, key, columns, seen)
 
@@ -268,3 +272,20 @@ def _indexed_labels(connection: sqlite3.Connection, key: int, row: RunRow) -> di
     statement = "SELECT name, value FROM labels WHERE folded = ? AND name = ? AND run = ?"
     found = (connection.execute(statement, (folded(value), name, key)).fetchone() for name, value in row.labels.items())
     return {name: value for name, value in filter(None, found)}
+
+
+def _run_columns(connection: sqlite3.Connection) -> str:
+    """`RUN_COLUMNS` for a file of any format: older formats lack some of them."""
+    known = {str(name) for _, name, *_ in connection.execute("PRAGMA table_info(runs)")}
+    return ", ".join(name if name in known else _ABSENT[name] for name in RUN_COLUMNS.split(", "))
+
+
+def _broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Problems of the audit trails, as far as a file of any format has them."""
+    tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    reader = SqliteTransaction(connection)
+    if "audit" in tables:
+        yield from broken_links(reader, has_removed="audit_removed" in tables)
+    if "audit_heads" in tables:
+        for message in broken_heads(reader):
+            yield "AUDIT_CHAIN_BROKEN", message

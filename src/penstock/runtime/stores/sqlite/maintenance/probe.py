@@ -17,8 +17,8 @@ from contextlib import closing
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.platform.audit.records import probe_audit
 from penstock.runtime.stores.sqlite.schema.files import connect
+from penstock.runtime.tables.audit.records import probe_audit
 
 __all__ = ["StoreProbe"]
 
@@ -40,9 +40,9 @@ class StoreProbe:
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
         # The writer first, because it knows which files it writes to.
         await writer.submit(_look if is_fresh else _no_op_write)
-        await writer.submit(probe_audit)
+        await self._database.write(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
-        await self._database.read(lambda _: self._read_afresh(check=check))
+        await self._database.read_raw(lambda _: self._read_afresh(check=check))
         if check:
             self._checked_at = now
 
@@ -54,7 +54,7 @@ class StoreProbe:
                 (found,) = fresh.execute("PRAGMA quick_check(1)").fetchone()
                 if found != "ok":
                     message = f"{path} is damaged"
-                    hint = "restore a backup; `penstock check` shows all of the damage"
+                    hint = "restore a backup; `penstock server check` shows all of the damage"
                     raise self._database.note_damage(Unavailable("STORE_CORRUPT", message, hint))
 
 

@@ -1,4 +1,4 @@
-"""Reads the audit trails in a file without its secret, for whoever verifies them with a public key.
+"""Reads the audit trails in a file without its secret, to verify them with a public key.
 
 The file is only read. Records come oldest first, with what stands for removed ones, a few at a time.
 
@@ -21,11 +21,13 @@ from penstock.base.errors import CorruptHistory, Rejected
 from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.audit.trails import RemovedPart
 from penstock.runtime.ports.audit import AuditRecord
+from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.errors import explain
-from penstock.runtime.stores.sqlite.platform.audit.records import audit_tenants, stored_records
-from penstock.runtime.stores.sqlite.platform.audit.removal import read_removed
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION, identify
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
+from penstock.runtime.tables.audit.records import audit_tenants, stored_records
+from penstock.runtime.tables.audit.removal import read_removed
 
 __all__ = ["StoredTrails", "open_trails"]
 
@@ -43,7 +45,7 @@ class StoredTrails:
 
     def tenants(self) -> tuple[str, ...]:
         """Every tenant that has records."""
-        return audit_tenants(self.connection)
+        return audit_tenants(SqliteTransaction(self.connection))
 
     def notes(self, kind: str, tenant: str) -> list[str]:
         """The notes that a tenant has under a kind of resource."""
@@ -56,7 +58,7 @@ class StoredTrails:
     def parts(self, tenant: str) -> Iterator[StoredPart]:
         """The records of a trail, and what stands for removed ones; raise `AuditRecordUnreadable` at a damaged one."""
         position = 0
-        for record in stored_records(self.connection, tenant):
+        for record in stored_records(SqliteTransaction(self.connection), tenant):
             for part in self._removed_before(tenant, position, record.seq):
                 yield part
                 position = part.last_seq
@@ -65,7 +67,7 @@ class StoredTrails:
 
     def _removed_before(self, tenant: str, position: int, before: int) -> Iterator[RemovedPart]:
         while position + 1 < before:
-            found = read_removed(self.connection, tenant, position, 1)
+            found = read_removed(SqliteTransaction(self.connection), tenant, position, 1)
             if found and found[0].first_seq == position + 1:
                 yield _part(found[0])
                 position = found[0].last_seq
@@ -82,7 +84,7 @@ def _decode_body(kind: str, tenant: str, resource_id: object, body: object) -> d
         return _BODY.decode(body)  # type: ignore[arg-type]  # a damaged cell may have any type
     except (ValueError, TypeError) as error:
         message = f"{kind} {resource_id} of {tenant!r} cannot be read: {error}"
-        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock restore`") from error
+        raise CorruptHistory("STORE_CORRUPT", message, "restore a backup with `penstock server restore`") from error
 
 
 def _part(stretch: RemovedRecords) -> RemovedPart:
@@ -103,11 +105,11 @@ def open_trails(path: Path) -> Iterator[StoredTrails]:
         try:
             version = identify(connection, str(path))
             if version != SCHEMA_VERSION:
-                message = f"{path} has the format {version} of an older release, without hashes for strangers"
+                message = f"{path} has the format {version} of an older release, which a public key cannot verify"
                 raise Rejected("STORE_TOO_OLD", message, "open it once with this release, which brings it up to date")
-            connection.execute("BEGIN")  # one moment of the file, whoever writes to it
+            connection.execute("BEGIN")  # one snapshot of the file, while others may write
             yield StoredTrails(connection)
         finally:
             connection.close()
-    except sqlite3.Error as error:
-        raise explain(error, str(path)) from error
+    except (sqlite3.Error, RowError, StatementError) as error:
+        raise explain(cause_of(error), str(path)) from error

@@ -12,6 +12,7 @@ Above it: `store`. Below it: `rules.memory`, `codec`.
 from __future__ import annotations
 
 import hashlib
+import json
 import sqlite3
 from collections.abc import Iterable
 from typing import Any, Final
@@ -28,11 +29,12 @@ from penstock.runtime.ports.memory import (
     MemoryRoom,
     MemorySpace,
 )
-from penstock.runtime.stores.rules.listings import cut_page, id_cursor, id_position, platform_page_size
-from penstock.runtime.stores.rules.memory import entry_bytes, entry_words, no_room, query_words, ranked
-from penstock.runtime.stores.sqlite.checksums import CHECKED, row_checksum
-from penstock.runtime.stores.sqlite.codec import decode_json
-from penstock.runtime.stores.sqlite.set_aside import SetAside
+from penstock.runtime.ports.set_aside import SetAside
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.checksums import CHECKED, row_checksum
+from penstock.runtime.tables.codec import decode_json
+from penstock.runtime.tables.listings import cut_page, id_cursor, id_position, platform_page_size
+from penstock.runtime.tables.memory_rules import entry_bytes, entry_words, no_room, query_words, ranked
 
 __all__ = [
     "clear_space",
@@ -169,14 +171,14 @@ def forget_ended(connection: sqlite3.Connection, set_aside: SetAside, now: int, 
     found = connection.execute(
         "SELECT entry FROM memory_entries WHERE expires_at <= ?"
         " AND CAST(entry AS TEXT) NOT IN (SELECT value FROM json_each(?)) ORDER BY expires_at LIMIT ?",
-        (now, set_aside.names(_KIND), limit),
+        (now, json.dumps(set_aside.names(_KIND)), limit),
     ).fetchall()
 
     def delete(number: str) -> int:
         _remove(connection, int(number))
         return 1
 
-    return set_aside.delete_each(connection, _KIND, [str(number) for (number,) in found], delete)
+    return set_aside.delete_each(SqliteTransaction(connection), _KIND, [str(number) for (number,) in found], delete)
 
 
 def total_bytes(connection: sqlite3.Connection) -> int:

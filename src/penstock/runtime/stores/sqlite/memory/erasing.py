@@ -3,7 +3,7 @@
 SQLite only forgets where deleted rows are: their bytes stay in pages until something else is written there, and the
 splitting and merging of pages leaves copies behind. `secure_delete` overwrites the rows that are deleted, but not those
 copies, and full-text indexes keep deleted words until their segments are merged. So the tables of memory are emptied
-and filled again, while every page that is freed is overwritten, and the index is built anew. That takes a time
+and filled again, while every page that is freed is overwritten, and the index is built again. That takes a time
 proportional to all that is remembered, which quotas bound; more than `MEMORY_ERASED_AT_ONCE_BYTES_MAX` is left for
 later, and a mark says so. Afterwards the write-ahead log, which has the old pages too, is copied and cut off.
 

@@ -1,23 +1,24 @@
 """The memory store in the SQLite file.
 
 It shares the database of a run store, so that a change and the audit record of its call are one transaction. A deletion
-comes back when the bytes are overwritten and out of the log, unless there is too much to do that at once, or somebody
-reads an older state of the file; then `forget` does it, which is called once a minute.
+returns when the bytes are overwritten and out of the log. If that is too much at once, or another reader needs an older
+state of the file, `forget` does it, which is called once a minute.
 
 Above it: `app` and the conformance suite. Below it: `database`, `entries`, `erasing`.
 """
 
 from __future__ import annotations
 
+import json
 import sqlite3
 
 from penstock.base import limits
 from penstock.runtime.ports.memory import MemoryEntry, MemoryOutcome, MemoryPage, MemoryPut, MemoryRoom, MemorySpace
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.memory import entries, erasing
-from penstock.runtime.stores.sqlite.platform import call_records
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.codec import encode_json
 
 __all__ = ["SqliteMemoryStore"]
 
@@ -31,7 +32,7 @@ class SqliteMemoryStore:
 
     def __init__(self, database: SqliteDatabase) -> None:
         self._database = database
-        self._log_is_left = True  # whoever had the file before may have left it
+        self._log_is_left = True  # the previous process may have left it
 
     async def put(
         self, space: MemorySpace, entry: MemoryEntry, *, room: MemoryRoom, call: CallRecord | None = None
@@ -45,19 +46,19 @@ class SqliteMemoryStore:
                 erasing.leave_remains(connection)
             return outcome
 
-        return await call_records.change(
-            self._database.writer, apply, call, happened=lambda outcome: isinstance(outcome, MemoryPut)
+        return await self._database.writer.submit(
+            apply, call=call, happened=lambda outcome: isinstance(outcome, MemoryPut)
         )
 
     async def get(self, space: MemorySpace, key: str, *, now: int) -> MemoryEntry | None:
         """The entry of a key."""
-        return await self._database.read(lambda connection: entries.read_entry(connection, space, key, now))
+        return await self._database.read_raw(lambda connection: entries.read_entry(connection, space, key, now))
 
     async def list_entries(
         self, space: MemorySpace, *, now: int, limit: int, cursor: str | None = None, prefix: str = ""
     ) -> MemoryPage:
         """A page of entries."""
-        return await self._database.read(
+        return await self._database.read_raw(
             lambda connection: entries.list_entries(
                 connection, space, now=now, limit=limit, cursor=cursor, prefix=prefix
             )
@@ -65,7 +66,7 @@ class SqliteMemoryStore:
 
     async def search(self, space: MemorySpace, text: str, *, now: int, limit: int) -> tuple[MemoryEntry, ...]:
         """Entries with words of a text."""
-        return await self._database.read(
+        return await self._database.read_raw(
             lambda connection: entries.search_entries(connection, space, text, now=now, limit=limit)
         )
 
@@ -77,7 +78,7 @@ class SqliteMemoryStore:
             _erase_after(connection, int(found))
             return found
 
-        found = await call_records.change(self._database.writer, apply, call, happened=bool, is_long=True)
+        found = await self._database.writer.submit(apply, call=call, happened=bool, is_long=True)
         if found:
             await self._cut_log()
         return found
@@ -90,7 +91,7 @@ class SqliteMemoryStore:
             _erase_after(connection, count)
             return count
 
-        count = await call_records.change(self._database.writer, apply, call, happened=bool, is_long=True)
+        count = await self._database.writer.submit(apply, call=call, happened=bool, is_long=True)
         if count:
             await self._cut_log()
         return count
@@ -103,12 +104,12 @@ class SqliteMemoryStore:
             if count or erasing.is_left(connection):
                 aside = self._database.set_aside
                 if not aside.has(_KIND, _OVERWRITING):
-                    aside.attempt(connection, _KIND, _OVERWRITING, lambda: _overwrite(connection))
+                    aside.attempt(SqliteTransaction(connection), _KIND, _OVERWRITING, lambda: _overwrite(connection))
                 self._log_is_left = True
             return count
 
-        aside = self._database.set_aside.names(_KIND)
-        if not await self._database.read(lambda connection: _has_work(connection, now, aside)):
+        aside = json.dumps(self._database.set_aside.names(_KIND))
+        if not await self._database.read_raw(lambda connection: _has_work(connection, now, aside)):
             count = 0
         else:
             count = await self._database.writer.submit(apply, is_long=True)

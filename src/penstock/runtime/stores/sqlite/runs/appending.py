@@ -8,25 +8,27 @@ Above it: `store`, which chooses the transaction. Below it: `history`, `row_keys
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from zlib import crc32
 
 import msgspec
 
 from penstock.base import limits
+from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, SequenceConflict
-from penstock.runtime.stores.rules.search import folded
-from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
-from penstock.runtime.stores.sqlite.group_commit import NotTogetherError
+from penstock.runtime.ports.transactions import NotTogetherError
 from penstock.runtime.stores.sqlite.history.payloads import PageSplitter, drop_uses, keep
 from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
-from penstock.runtime.stores.sqlite.platform.call_records import keep_calls
-from penstock.runtime.stores.sqlite.platform.usage import add_usage, count_start
 from penstock.runtime.stores.sqlite.runs.row_keys import KeyMaker
 from penstock.runtime.stores.sqlite.runs.spending import drop_spending
 from penstock.runtime.stores.sqlite.runs.text_index import TextIndexQueue
 from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.call_records import write_calls
+from penstock.runtime.tables.codec import encode_json, labels_of
+from penstock.runtime.tables.search_rules import folded
+from penstock.runtime.tables.usage import add_usage, count_start
 
 __all__ = ["DELETED_COLUMNS", "RunAppend", "WriterState", "append_runs", "delete_run", "encode_append", "small_append"]
 
@@ -83,8 +85,12 @@ class WriterState:
         """Write what the jobs of a transaction left for its end."""
         self.texts.write(connection)
 
+    def write_calls(self, connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
+        """Write the records of the calls whose changes the transaction has."""
+        write_calls(SqliteTransaction(connection), calls)
+
     def remember(self, row: RunRow, key: int) -> None:
-        """Remember the key of a run that goes on. A stale key does no harm: the statement that uses it detects it."""
+        """Remember the key of a run that continues. A stale key does no harm: the statement that uses it detects it."""
         if row.terminal:
             self.known.pop(row.run_id, None)
             return
@@ -163,11 +169,9 @@ def append_run(connection: sqlite3.Connection, append: RunAppend, state: WriterS
     if append.payloads:
         keep(connection, key, append.payloads)
     if write.usage is not None:
-        add_usage(connection, write.usage)
-    if write.call is not None:
-        if write.quota is not None:  # raises if the start of a run is above it, which rolls it back
-            count_start(connection, write.quota, row.run_id)
-        keep_calls(connection, (write.call,))
+        add_usage(SqliteTransaction(connection), write.usage)
+    if write.quota is not None:  # raises if the start of a run is above it, which rolls it back
+        count_start(SqliteTransaction(connection), write.quota, row.run_id)
     state.remember(row, key)
     return _APPENDED
 
@@ -203,8 +207,7 @@ def append_runs(connection: sqlite3.Connection, appends: list[RunAppend], state:
             raise NotTogetherError  # another writer has advanced, created or taken over one of the runs, or used a key
     connection.executemany(_INSERT_HISTORY, pages + further)
     for used in [append.write.usage for append in appends if append.write.usage is not None]:
-        add_usage(connection, used)
-    keep_calls(connection, [append.write.call for append in appends])
+        add_usage(SqliteTransaction(connection), used)
     return [_APPENDED] * len(appends)
 
 

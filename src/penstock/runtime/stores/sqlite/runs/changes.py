@@ -14,7 +14,7 @@ import re
 import sqlite3
 
 from penstock.runtime.ports.runs import ChangePage, RunChange
-from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, run_of
+from penstock.runtime.tables.codec import RUN_COLUMNS, run_of
 
 __all__ = ["read_changes"]
 

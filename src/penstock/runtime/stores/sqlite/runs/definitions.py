@@ -1,7 +1,7 @@
 """Definitions in the SQLite file: documents by hash, and for each name of a tenant its versions and the newest one.
 
-A document is stored once, whoever put it. Each time a definition becomes the newest of a name, it gets a numbered
-version. A deleted name keeps its versions, but is no longer listed among the workflows.
+A document is stored once, even if several tenants store it. Each time a definition becomes the newest of a name, it
+gets a numbered version. A deleted name keeps its versions, but is no longer listed among the workflows.
 
 Above it: `store`. Below it: `codec`, `claimed_names`.
 """
@@ -28,7 +28,10 @@ from penstock.runtime.ports.runs import (
     DefinitionRefused,
     DefinitionRow,
 )
-from penstock.runtime.stores.rules.listings import (
+from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
+from penstock.runtime.tables.checksums import checked_columns, row_checksum
+from penstock.runtime.tables.codec import author_column, author_of_column, decode_json, definition_of
+from penstock.runtime.tables.listings import (
     cut_page,
     definitions_page_size,
     name_cursor,
@@ -36,10 +39,7 @@ from penstock.runtime.stores.rules.listings import (
     number_cursor,
     number_position,
 )
-from penstock.runtime.stores.rules.writes import definition_conflict
-from penstock.runtime.stores.sqlite.checksums import checked_columns, row_checksum
-from penstock.runtime.stores.sqlite.codec import author_column, author_of_column, decode_json, definition_of
-from penstock.runtime.stores.sqlite.runs.claimed_names import release_names, take_names
+from penstock.runtime.tables.outcomes import definition_conflict
 
 __all__ = [
     "MISSED",
@@ -253,7 +253,7 @@ def _newest(connection: sqlite3.Connection, conditions: _Conditions, *, limit: i
 
 
 def _after(prefix: str) -> str | None:
-    """The first text that sorts after every text with this prefix; None if there is none."""
+    """The first text that sorts after every text with this prefix; None if no text does."""
     prefix = prefix.rstrip(chr(_CHARACTER_MAX))
     if not prefix:
         return None

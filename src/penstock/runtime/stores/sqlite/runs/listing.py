@@ -19,7 +19,10 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.runtime.ports.runs import RunPage, RunQuery
-from penstock.runtime.stores.rules.listings import (
+from penstock.runtime.stores.sqlite.runs.row_keys import KEY_MAX, KEYS_PER_MS, first_key_of
+from penstock.runtime.stores.sqlite.runs.text_index import match_query
+from penstock.runtime.tables.codec import RUN_COLUMNS, run_of
+from penstock.runtime.tables.listings import (
     cut_page,
     number_cursor,
     number_position,
@@ -27,10 +30,7 @@ from penstock.runtime.stores.rules.listings import (
     update_cursor,
     update_position,
 )
-from penstock.runtime.stores.rules.search import folded, search_words
-from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, run_of
-from penstock.runtime.stores.sqlite.runs.row_keys import KEY_MAX, KEYS_PER_MS, first_key_of
-from penstock.runtime.stores.sqlite.runs.text_index import match_query
+from penstock.runtime.tables.search_rules import folded, search_words
 
 __all__ = ["is_short", "list_runs", "statement_of"]
 

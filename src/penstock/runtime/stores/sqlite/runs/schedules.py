@@ -6,7 +6,7 @@ import sqlite3
 from typing import Any
 
 from penstock.runtime.ports.runs import ANY, AnyHash, ScheduleRow
-from penstock.runtime.stores.sqlite.codec import RowCodec, json_column
+from penstock.runtime.tables.codec import RowCodec, json_column
 
 __all__ = ["delete_schedule", "put_schedule", "schedules"]
 
@@ -33,5 +33,5 @@ def put_schedule(
 
 
 def delete_schedule(connection: sqlite3.Connection, schedule_id: str) -> bool:
-    """Delete a schedule. False if there was none."""
+    """Delete a schedule. Returns False if it did not exist."""
     return connection.execute("DELETE FROM schedules WHERE schedule_id = ?", (schedule_id,)).rowcount > 0

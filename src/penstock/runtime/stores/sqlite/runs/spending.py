@@ -16,7 +16,7 @@ from msgspec.structs import astuple
 
 from penstock.definitions.model import AgentLimits
 from penstock.runtime.spending import RunSpending, Spent, SpentLimit, caller_of, find_spent_limit
-from penstock.runtime.stores.sqlite.codec import labels_of
+from penstock.runtime.tables.codec import labels_of
 
 __all__ = ["drop_spending", "read_spending", "spend"]
 

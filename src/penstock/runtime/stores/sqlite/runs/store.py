@@ -1,8 +1,8 @@
 """The run store in SQLite.
 
 A decision is one row of history (all its records together) and one update of the index row, guarded by the sequence
-number that the decision is based on. Rows of one run are adjacent, and runs are in order of creation, so that a step
-costs the same in an empty file and in one with a million runs.
+number that the decision is based on. Rows of one run are adjacent, and runs are in order of creation. So a step costs
+the same in an empty file and in one with a million runs.
 
 Above it: `app` and the conformance suite. Below it: `database`, `history`, and one module for each kind of table.
 """
@@ -10,6 +10,7 @@ Above it: `app` and the conformance suite. Below it: `database`, `history`, and 
 from __future__ import annotations
 
 import asyncio
+import json
 import sqlite3
 from collections.abc import Awaitable, Sequence
 from functools import partial
@@ -43,13 +44,11 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
+from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.spending import RunSpending, Spent, SpentLimit
-from penstock.runtime.stores.rules.writes import check_write
-from penstock.runtime.stores.sqlite.codec import RUN_COLUMNS, encode_json, run_of
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.history.reader import load_run, read_history
 from penstock.runtime.stores.sqlite.history.shapes import ShapeReader
-from penstock.runtime.stores.sqlite.platform.call_records import change
 from penstock.runtime.stores.sqlite.runs import definitions as stored_definitions
 from penstock.runtime.stores.sqlite.runs import schedules, spending, workers
 from penstock.runtime.stores.sqlite.runs.appending import (
@@ -65,6 +64,9 @@ from penstock.runtime.stores.sqlite.runs.definitions import MISSED, RecentDefini
 from penstock.runtime.stores.sqlite.runs.listing import is_short, list_runs
 from penstock.runtime.stores.sqlite.schema.files import Synchronous
 from penstock.runtime.stores.sqlite.schema.vacuum import return_free_pages
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.codec import RUN_COLUMNS, encode_json, run_of
+from penstock.runtime.tables.outcomes import check_write
 
 __all__ = ["SqliteRunStore"]
 
@@ -124,11 +126,11 @@ class SqliteRunStore:
 
     async def load(self, run_id: str) -> StoredRun | None:
         """A run with its whole history."""
-        return await self.database.read(lambda connection: load_run(connection, run_id, self._shapes))
+        return await self.database.read_raw(lambda connection: load_run(connection, run_id, self._shapes))
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Records of a run after a sequence number."""
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: read_history(connection, run_id, self._shapes, after_seq=max(after_seq, 0), limit=limit)
         )
 
@@ -150,15 +152,15 @@ class SqliteRunStore:
             found = connection.execute(statement, (listed,))
             return {run_id: RunPosition(seq=seq, terminal=bool(terminal)) for run_id, seq, terminal in found}
 
-        return await self.database.read(query)
+        return await self.database.read_raw(query)
 
-    def change_mark(self) -> int:
-        """A number that changes once any process has committed anything to the file."""
-        return self.database.change_mark()
+    def changed(self, *topics: Topic) -> Mark:
+        """A number for each topic that changes once any process has changed it."""
+        return self.database.changed(*topics)
 
     async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
         """What any process stored after a position, in order."""
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: read_changes(connection, after=after, since=since, limit=limit)
         )
 
@@ -166,7 +168,7 @@ class SqliteRunStore:
         """Runs by filter, newest first."""
         if is_short(query):
             return await self.database.read_quickly(lambda connection: list_runs(connection, query))
-        return await self.database.read(lambda connection: list_runs(connection, query))
+        return await self.database.read_raw(lambda connection: list_runs(connection, query))
 
     async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
         """Runs with a due timer that no other registered worker owns."""
@@ -175,7 +177,7 @@ class SqliteRunStore:
             f"{'' if root_run_id is None else _IN_RUN_TREE} ORDER BY wake_at LIMIT :limit"
         )
         parameters = {"now": now, "owner": owner, "limit": limit, **_run_tree(root_run_id)}
-        return await self.database.read(lambda connection: _first_column(connection.execute(statement, parameters)))
+        return await self.database.read_raw(lambda connection: _first_column(connection.execute(statement, parameters)))
 
     async def next_wake_at(self, *, after: int) -> int | None:
         """The soonest timer of any run."""
@@ -184,24 +186,24 @@ class SqliteRunStore:
             (found,) = connection.execute("SELECT min(wake_at) FROM runs WHERE wake_at > ?", (after,)).fetchone()
             return int(found) if found is not None else None
 
-        return await self.database.read(query)
+        return await self.database.read_raw(query)
 
     async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
         """Runs whose last record and next timer are both later than a given time."""
         chosen = "WHERE wake_at > :after AND updated_at > :after ORDER BY wake_at LIMIT :limit"
         statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen}"
         parameters = {"after": after, "limit": limit}
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: tuple(map(run_of, connection.execute(statement, parameters)))
         )
 
     async def workers(self) -> tuple[WorkerRow, ...]:
         """Every registered worker."""
-        return await self.database.read(workers.workers)
+        return await self.database.read_raw(workers.workers)
 
     async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
         """A definition by hash."""
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: stored_definitions.definition_by_hash(connection, definition_hash, tenant)
         )
 
@@ -209,14 +211,14 @@ class SqliteRunStore:
         """The newest definition of a name."""
         known = await self.database.read_quickly(partial(self._definitions.known, name=name, tenant=tenant))
         if known is MISSED:
-            return await self.database.read(partial(self._definitions.read, name=name, tenant=tenant))
+            return await self.database.read_raw(partial(self._definitions.read, name=name, tenant=tenant))
         return known
 
     async def definition_versions(
         self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
         """The versions of a name, newest first."""
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: stored_definitions.definition_versions(
                 connection, name, tenant, limit=limit, cursor=cursor
             )
@@ -224,13 +226,15 @@ class SqliteRunStore:
 
     async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
         """The newest definition of every name."""
-        return await self.database.read(lambda connection: stored_definitions.newest_definitions(connection, tenant))
+        return await self.database.read_raw(
+            lambda connection: stored_definitions.newest_definitions(connection, tenant)
+        )
 
     async def list_definitions(
         self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
     ) -> DefinitionPage:
         """The newest definition of each name, in pages ordered by name."""
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: stored_definitions.definitions_page(
                 connection, tenant, prefix or "", limit=limit, cursor=cursor
             )
@@ -238,7 +242,7 @@ class SqliteRunStore:
 
     async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
         """Every schedule, or those of a tenant."""
-        return await self.database.read(lambda connection: schedules.schedules(connection, tenant))
+        return await self.database.read_raw(lambda connection: schedules.schedules(connection, tenant))
 
     # --- writing ---------------------------------------------------------------------------------
 
@@ -247,16 +251,18 @@ class SqliteRunStore:
         check_write(write)
         if write.expected_seq == 0 and self.database.damage is not None:
             message = f"{self.database.path} is damaged, so no run is started"
-            raise Unavailable("STORE_CORRUPT", message, "restore a backup; `penstock check` shows all of the damage")
+            raise Unavailable(
+                "STORE_CORRUPT", message, "restore a backup; `penstock server check` shows all of the damage"
+            )
         append = small_append(write)
         if append is None:
             return self._append_large(write)
         writer = self.database.open_writer or self.database.writer
-        return writer.submit_with_others(self._append_runs, append)
+        return writer.submit_with_others(self._append_runs, append, call=write.call)
 
     async def _append_large(self, write: RunWrite) -> AppendOutcome:
         append = await asyncio.to_thread(encode_append, write)
-        return await self.database.writer.submit_with_others(self._append_runs, append)
+        return await self.database.writer.submit_with_others(self._append_runs, append, call=write.call)
 
     async def claim(
         self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
@@ -278,7 +284,7 @@ class SqliteRunStore:
         chosen = "" if root_run_id is None else _IN_RUN_TREE
         statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{chosen} LIMIT 1"
         parameters = _run_tree(root_run_id)
-        return await self.database.read(
+        return await self.database.read_raw(
             lambda connection: connection.execute(statement, parameters).fetchone() is not None
         )
 
@@ -287,7 +293,9 @@ class SqliteRunStore:
         statement = (
             "SELECT key, run_id, seq FROM runs WHERE has_work = 1 AND owner = ? AND key > ? ORDER BY key LIMIT ?"
         )
-        return await self.database.read(lambda connection: tuple(connection.execute(statement, (owner, after, limit))))
+        return await self.database.read_raw(
+            lambda connection: tuple(connection.execute(statement, (owner, after, limit)))
+        )
 
     async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
         """Set or clear the mark that a run has effects to perform."""
@@ -316,7 +324,7 @@ class SqliteRunStore:
         """Store a definition and make it the newest of its name."""
         put, document = stored_definitions.put_definition, encode_json(definition.document)
         job = partial(put, definition=definition, document=document, expected_hash=expected_hash)
-        return await change(self.database.writer, job, call)
+        return await self.database.writer.submit(job, call=call)
 
     async def put_definitions(
         self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
@@ -324,7 +332,7 @@ class SqliteRunStore:
         """Store definitions, all of them or none."""
         given = [(row, encode_json(row.document), expected_hash) for row, expected_hash in definitions]
         job = partial(stored_definitions.put_definitions, definitions=given)
-        return await change(self.database.writer, job, call, is_long=len(given) > 1)
+        return await self.database.writer.submit(job, call=call, is_long=len(given) > 1)
 
     async def delete_definition(
         self,
@@ -336,7 +344,7 @@ class SqliteRunStore:
     ) -> bool:
         """Hide a name."""
         job = partial(stored_definitions.delete_definition, name=name, tenant=tenant, expected_hash=expected_hash)
-        return await change(self.database.writer, job, call)
+        return await self.database.writer.submit(job, call=call)
 
     async def put_schedule(
         self,
@@ -348,12 +356,12 @@ class SqliteRunStore:
         """Store a schedule if the current one is as expected."""
         spec = encode_json(schedule.spec)
         job = partial(schedules.put_schedule, schedule=schedule, spec=spec, expected=expected)
-        return await change(self.database.writer, job, call)
+        return await self.database.writer.submit(job, call=call)
 
     async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
         """Delete a schedule."""
         job = partial(schedules.delete_schedule, schedule_id=schedule_id)
-        return await change(self.database.writer, job, call)
+        return await self.database.writer.submit(job, call=call)
 
     async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
         """Delete ended runs that no other run needs any more, with their histories."""
@@ -365,7 +373,7 @@ class SqliteRunStore:
         def happened(deleted: list[int]) -> bool:
             return deleted[:1] == [1]
 
-        deleted = await change(self.database.writer, apply, call, happened=happened, is_long=True)
+        deleted = await self.database.writer.submit(apply, call=call, happened=happened, is_long=True)
         return sum(deleted)
 
     async def forget_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
@@ -374,18 +382,21 @@ class SqliteRunStore:
 
         def apply(connection: sqlite3.Connection) -> int:
             count = self.database.set_aside.delete_each(
-                connection, _RUNS, run_ids, lambda run_id: delete_run(connection, statement, run_id, self._state)
+                SqliteTransaction(connection),
+                _RUNS,
+                run_ids,
+                lambda run_id: delete_run(connection, statement, run_id, self._state),
             )
             return_free_pages(connection)
             return count
 
-        return await change(self.database.writer, apply, call, happened=bool, is_long=True)
+        return await self.database.writer.submit(apply, call=call, happened=bool, is_long=True)
 
     async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
         """The runs that ended longest ago and can be deleted, as many as can be deleted quickly."""
         chosen = f"INDEXED BY runs_ended WHERE {_DELETABLE} AND updated_at < ? AND {_NOT_ASIDE}"
         statement = f"SELECT {RUN_COLUMNS} FROM runs {chosen} ORDER BY updated_at LIMIT ?"
-        aside = self.database.set_aside.names(_RUNS)
+        aside = json.dumps(self.database.set_aside.names(_RUNS))
 
         def query(connection: sqlite3.Connection) -> tuple[RunRow, ...]:
             rows = [_ended_run(found) for found in connection.execute(statement, (before, aside, limit))]
@@ -393,7 +404,7 @@ class SqliteRunStore:
             fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
             return tuple(rows[: max(1, fitting)])
 
-        return await self.database.read(query)
+        return await self.database.read_raw(query)
 
     async def delete_ended(self, *, before: int, limit: int) -> int:
         """Delete the runs that ended longest ago, a bounded number at a time."""
@@ -405,13 +416,16 @@ class SqliteRunStore:
         set_aside = self.database.set_aside
 
         def apply(connection: sqlite3.Connection) -> int:
-            rows = connection.execute(chosen, (before, set_aside.names(_RUNS), limit)).fetchall()
+            rows = connection.execute(chosen, (before, json.dumps(set_aside.names(_RUNS)), limit)).fetchall()
             # A few long histories are as much work as many short ones.
             weights = accumulate(seq for _, seq in rows)
             fitting = sum(weight <= limits.RETENTION_BATCH_RECORDS_MAX for weight in weights)
             names = [run_id for run_id, _ in rows[: max(1, fitting)]]
             count = set_aside.delete_each(
-                connection, _RUNS, names, lambda run_id: delete_run(connection, statement, run_id, self._state)
+                SqliteTransaction(connection),
+                _RUNS,
+                names,
+                lambda run_id: delete_run(connection, statement, run_id, self._state),
             )
             return_free_pages(connection)
             return count
@@ -427,7 +441,7 @@ class SqliteRunStore:
 
     async def spending(self, run_id: str) -> RunSpending | None:
         """What was counted for a run."""
-        return await self.database.read(partial(spending.read_spending, run_id=run_id))
+        return await self.database.read_raw(partial(spending.read_spending, run_id=run_id))
 
     async def _execute(self, statement: str, parameters: Sequence[object]) -> int:
         return await self.database.writer.submit(lambda connection: connection.execute(statement, parameters).rowcount)

@@ -17,9 +17,9 @@ from operator import itemgetter
 
 from penstock.base.ids import RUN_ID_TIME_CHARACTERS
 from penstock.runtime.ports.runs import RunRow
-from penstock.runtime.stores.rules.search import PART_CHARACTERS_MIN, run_words
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.schema.sql_functions import WORD_MARK
+from penstock.runtime.tables.codec import encode_json
+from penstock.runtime.tables.search_rules import PART_CHARACTERS_MIN, run_words
 
 __all__ = ["TextIndexQueue", "is_indexed", "match_query"]
 
@@ -110,5 +110,5 @@ class TextIndexQueue:
             given = [(key, text) for _, key, text in changes]
             connection.execute(statement, (encode_json(given).decode(),))
         # This makes the index sort everything in now. If the commit did it, a failure would end the transaction, and
-        # could not be told from a failure after the commit.
+        # could not be distinguished from a failure after the commit.
         connection.execute("SAVEPOINT sorted_in")

@@ -1,7 +1,7 @@
 """The workers that share an SQLite file: a worker has a row as long as it counts as alive.
 
-That row is the lease. The clocks of two processes are never compared: a worker counts its heartbeats, and whoever
-removes the worker names the last heartbeat it has seen.
+That row is the lease. The clocks of two processes are never compared. A worker counts its heartbeats, and a process
+that removes it names the last heartbeat that it saw.
 
 Above it: `store`, which chooses the transaction. Below it: sqlite3.
 """

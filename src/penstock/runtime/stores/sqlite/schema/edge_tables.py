@@ -5,8 +5,8 @@ Triggers write them with every row. Only rows with `later` are left out when the
 its rows at its end, in the order of the tables.
 
 A third table, `g1_2_over`, has what branches override: the row (`rid`) of an inherited edge, the branch that has
-versions of its own of it (`br`), and the commit that wrote the first of them (`c_from`). Whoever writes versions enters
-it.
+versions of its own of it (`br`), and the commit that wrote the first of them (`c_from`). The writer of versions
+maintains it.
 
 Above it: `migrations`, `graphs.type_tables`, `graphs.garbage`, `graphs.loads.hops`. Below it: sqlite3.
 """

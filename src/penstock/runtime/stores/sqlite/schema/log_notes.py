@@ -73,8 +73,8 @@ def log_missing(path: str) -> Unavailable:
         " acknowledged and only in the log is lost"
     )
     hint = (
-        "put the log back, or restore a backup; to go on with what is in the file, or if another program such as"
-        " sqlite3 closed it last and merged the log, run `penstock check --accept-missing-log`"
+        "put the log back, or restore a backup; to continue with what is in the file, or if another program such as"
+        " sqlite3 closed it last and merged the log, run `penstock server check --accept-missing-log`"
     )
     return Unavailable("STORE_LOG_MISSING", message, hint)
 
@@ -89,8 +89,8 @@ def log_loss(path: str) -> Unavailable | None:
         f"{path}: its log {Path(path).name}-wal was cut or changed; commits that were acknowledged are no longer in it"
     )
     hint = (
-        "put the whole log back, or restore a backup; to go on with what is left, run"
-        " `penstock check --accept-missing-log`"
+        "put the whole log back, or restore a backup; to continue with what is left, run"
+        " `penstock server check --accept-missing-log`"
     )
     return Unavailable("STORE_LOG_CUT", message, hint)
 
@@ -114,7 +114,7 @@ def _says_open(path: str) -> bool:
             (mode,) = connection.execute("PRAGMA journal_mode").fetchone()
             return mode == "wal" and _is_noted(connection) and not _is_noted(connection, _CLOSING)
     except sqlite3.Error:
-        return False  # whoever opens the file for work gets and explains the error
+        return False  # opening the file for work raises and explains the error
 
 
 def _is_noted(connection: sqlite3.Connection, mark: str = _MARK) -> bool:

@@ -14,17 +14,17 @@ import sqlite3
 from collections.abc import Callable
 
 from penstock.base.errors import Rejected, Unavailable
-from penstock.runtime.stores.sqlite.checksums import graph_tables_of
+from penstock.runtime.stores.sqlite.graph_checksums import graph_tables_of
 from penstock.runtime.stores.sqlite.schema.current import new_file_statements
 from penstock.runtime.stores.sqlite.schema.edge_tables import add_hop_tables, add_override_tables
 from penstock.runtime.stores.sqlite.schema.graph_tables import GRAPH_TABLES, TEXT_INDEX_TABLE
 from penstock.runtime.stores.sqlite.schema.key_subjects import add_subjects
 from penstock.runtime.stores.sqlite.schema.memory_tables import MEMORY_TABLES
 from penstock.runtime.stores.sqlite.schema.starters import add_starters
+from penstock.runtime.stores.sqlite.schema.topics import topic_statements
+from penstock.runtime.stores.sqlite.schema.version import SCHEMA_VERSION
 
 __all__ = ["MIGRATIONS", "SCHEMA_VERSION", "identify", "migrate", "migrate_by_steps"]
-
-SCHEMA_VERSION = 25
 _APPLICATION_ID = 0x50454E53  # "PENS": `file` and other tools can recognise the format
 # SQLite has one code for every error in a statement; only the message tells them apart.
 _LACKING = ("no such module", "no such tokenizer")
@@ -389,6 +389,7 @@ MIGRATIONS: dict[int, str] = {
     23: _AUTHOR_COLUMNS,
     24: "",
     25: "",
+    26: "",
 }
 
 
@@ -426,6 +427,13 @@ def _add_row_checksums(connection: sqlite3.Connection) -> None:
             connection.execute(f"ALTER TABLE {table} ADD COLUMN checksum INTEGER")
 
 
+def _add_topics(connection: sqlite3.Connection) -> None:
+    if connection.execute("SELECT 1 FROM sqlite_master WHERE name = 'topics'").fetchone() is not None:
+        return
+    for statement in topic_statements():
+        connection.execute(statement)
+
+
 # What a step does beside its statements, because it depends on the tables that a file has.
 _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     16: add_hop_tables,
@@ -434,6 +442,7 @@ _FUNCTIONS: dict[int, Callable[[sqlite3.Connection], None]] = {
     22: _add_checksums,
     24: add_subjects,
     25: _add_row_checksums,
+    26: _add_topics,
 }
 
 
@@ -446,9 +455,13 @@ def migrate_by_steps(connection: sqlite3.Connection, version: int) -> None:
 
 
 def _execute(connection: sqlite3.Connection, text: str) -> None:
-    for statement in text.split(";"):
-        if statement.strip():
-            connection.execute(statement)
+    statement = ""
+    for part in text.split(";"):
+        statement += f"{part};"
+        if sqlite3.complete_statement(statement):  # the body of a trigger has statements of its own
+            if statement.strip(" ;\n"):
+                connection.execute(statement)
+            statement = ""
 
 
 def identify(connection: sqlite3.Connection, path: str) -> int:

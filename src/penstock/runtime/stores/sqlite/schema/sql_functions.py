@@ -13,10 +13,10 @@ import msgspec
 
 from penstock.base.ids import RUN_ID_TIME_CHARACTERS
 from penstock.definitions.claims import claimed_names
-from penstock.runtime.stores.rules.search import generated_id_in, run_words, search_words, text_matches
-from penstock.runtime.stores.sqlite.checksums import row_checksum
-from penstock.runtime.stores.sqlite.codec import encode_json, labels_of
 from penstock.runtime.stores.sqlite.schema.graph_functions import register_graph_functions
+from penstock.runtime.tables.checksums import row_checksum
+from penstock.runtime.tables.codec import encode_json, labels_of
+from penstock.runtime.tables.search_rules import generated_id_in, run_words, search_words, text_matches
 
 __all__ = ["WORD_MARK", "indexed_text", "register_functions"]
 

@@ -26,7 +26,7 @@ _BEGINNINGS = (
 def add_starters(connection: sqlite3.Connection) -> None:
     """Add the column, what the first records of the runs say, and the index.
 
-    A run whose beginning cannot be read stays without a starter: damage is told by whoever reads the run.
+    A run whose beginning cannot be read gets no starter. Reading the run reports the damage.
     """
     connection.execute(_COLUMN)
     shapes, last = ShapeReader(), -1

@@ -9,12 +9,12 @@ import pytest
 from penstock.base.errors import CorruptHistory, Rejected, Unavailable
 from penstock.engine.pages import Field, RecordShape, Shape, expand
 from penstock.engine.records import Record
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.history.shapes import ShapeNumbers
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import migrations
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
+from penstock.runtime.tables.codec import encode_json
 from tests.conformance.stores import AT, run_bounded, start
 from tests.conformance.test_store_moves import SHAPE, moved, records_of
 from tests.waiting import SECONDS_MAX

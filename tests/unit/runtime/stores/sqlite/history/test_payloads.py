@@ -17,11 +17,11 @@ from penstock.base.errors import CorruptHistory, PenstockError
 from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.runtime.ports.runs import Appended, RunWrite
-from penstock.runtime.stores.sqlite.codec import encode_json
 from penstock.runtime.stores.sqlite.history.payloads import PageSplitter, PayloadReader, keep
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, restore
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import files, migrations
+from penstock.runtime.tables.codec import encode_json
 from tests.conformance.stores import record, run_bounded, start, step
 from tests.unit.runtime.stores.real_runs import WORKFLOWS
 

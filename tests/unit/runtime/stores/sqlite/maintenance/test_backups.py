@@ -170,7 +170,7 @@ def test_what_cannot_be_backed_up_is_told_and_leaves_nothing_behind(path: Path, 
 
 def test_a_damaged_store_is_not_backed_up(path: Path, tmp_path: Path) -> None:
     damage(path)
-    refused(lambda: backup(path, tmp_path / "copy.db"), "STORE_CORRUPT", "store.db", "penstock check")
+    refused(lambda: backup(path, tmp_path / "copy.db"), "STORE_CORRUPT", "store.db", "penstock server check")
     assert files(tmp_path) == ["store.db"]
 
 

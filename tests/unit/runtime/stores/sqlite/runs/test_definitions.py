@@ -54,13 +54,13 @@ def test_a_document_is_read_once_while_it_is_the_newest(tmp_path: Path, monkeypa
         try:
             for name in ("one", "two", "three"):
                 await store.put_definition(row(name, 1))
-            reads, read = [], store.database.read
+            reads, read = [], store.database.read_raw
 
             def counted(query: Callable[[sqlite3.Connection], Any]) -> Any:
                 reads.append(query)
                 return read(query)
 
-            monkeypatch.setattr(store.database, "read", counted)
+            monkeypatch.setattr(store.database, "read_raw", counted)
             for expected, name in enumerate(("one", "two"), 1):
                 for _ in range(3):
                     assert await store.definition_named(name) == row(name, 1)

@@ -86,7 +86,7 @@ class _Plan:
 
 
 def _plain_type(entity: EntityType, name: str) -> type | None:
-    """The type whose values are stored as they are; None if there is none."""
+    """The type whose values are stored unchanged; None if no type is."""
     type_ = entity.by_name[name].type
     if not isinstance(type_, Scalar):
         return None
@@ -121,7 +121,7 @@ class Preparing:
         return found, violations
 
     def _plain(self, record: GraphRecord, number: int, stamp: Stamp) -> Prepared | None:
-        """The row of a record with plain values only; None if it is none, or if something may be wrong with it."""
+        """The row of a record that has only plain values; None for other records, and if something may be wrong."""
         plan = self._plans.get(record.type.name)
         if plan is None:
             entity = self._stored.schema.entity_type(record.type.name)

@@ -1,0 +1,68 @@
+"""The database port: one transaction, in which a change, its audit record, its answer and its quota are rows.
+
+A driver does what differs between databases: connections, batching of commits, locks, and the meaning of errors.
+
+Above it: `runtime.tables`. Below it: drivers in `runtime.stores`; `tests/conformance` defines what they must do.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Protocol, TypeVar
+
+from penstock.runtime.ports.platform import CallRecord, KeyNotReplaced, ResourceChanged
+from penstock.runtime.ports.runs import DefinitionChanged, DefinitionNameTaken, DefinitionRefused, SequenceConflict
+from penstock.runtime.ports.set_aside import SetAside
+from penstock.runtime.ports.topics import ChangeReader
+from penstock.runtime.ports.transactions import Reader, Row, Transaction, Values
+
+__all__ = ["Database", "is_change"]
+
+T = TypeVar("T")
+_REFUSALS = (
+    DefinitionChanged,
+    DefinitionNameTaken,
+    DefinitionRefused,
+    KeyNotReplaced,
+    ResourceChanged,
+    SequenceConflict,
+)
+
+
+def is_change(outcome: object) -> bool:
+    """Whether an outcome means that something changed, so that its call has something to record."""
+    return outcome is not False and not isinstance(outcome, _REFUSALS)
+
+
+class Database(ChangeReader, Protocol):
+    """An open database. When a write returns, its effect is stored; when it raises, nothing was."""
+
+    async def read(self, query: Callable[[Reader], T], *, is_long: bool = False) -> T:
+        """Run several statements. A long query holds up no other reader."""
+
+    async def rows(self, statement: str, values: Values = ()) -> list[Row]:
+        """Return all rows of one statement."""
+
+    async def one(self, statement: str, values: Values = ()) -> Row | None:
+        """Return the first row of a statement that finds it by an index. It costs microseconds."""
+
+    def write(
+        self,
+        change: Callable[[Transaction], T],
+        *,
+        call: CallRecord | None = None,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+    ) -> Awaitable[T]:
+        """Make a change, and store the record of the call that makes it: both or neither.
+
+        Returns at once; done when it is durable. The change is made whether the caller waits for it or not.
+
+        `change` has no effect outside the transaction. It may run on any thread, and again after a rollback.
+        `happened` says whether an outcome means a change, which is recorded. A long change holds up
+        the event loop no longer than others.
+        """
+
+    @property
+    def set_aside(self) -> SetAside:
+        """What could not be deleted since the database was opened."""

@@ -1,0 +1,114 @@
+"""Which locks the functions of the tables take: before they read what they decide by, and in one order.
+
+SQLite has one writer and takes none of them. So these are recorded, for databases that have many writers.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from penstock.runtime.ports.transactions import Transaction, Values
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from tests.conformance.platform_stores import open_sqlite
+from tests.conformance.test_statements import USES, counted
+from tests.tidy.doors import CHANGING
+
+Event = tuple[str, str]
+# What is past its time stays so, and each deletion names its condition again.
+RETENTION = frozenset({"forget_calls", "forget_deliveries", "forget_usage"})
+_WRITES = ("INSERT", "UPDATE", "DELETE")
+
+
+def recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[Event]]]:
+    """What each changing function does in its transactions, in order: locks, reads and writes."""
+    current: list[Event] = []
+    found: dict[str, list[list[Event]]] = {}
+
+    def recording(name: str) -> Callable[..., Any]:
+        method = getattr(SqliteTransaction, name)
+
+        def call(transaction: SqliteTransaction, statement: str, values: Values = ()) -> Any:
+            current.append(("write" if statement.startswith(_WRITES) else "read", statement))
+            return method(transaction, statement, values)
+
+        return call
+
+    def lock(transaction: SqliteTransaction, name: str) -> None:
+        current.append(("lock", name))
+
+    write = SqliteDatabase.write
+    transactions: list[list[Event]] = []
+
+    def recorded_write(database: SqliteDatabase, change: Callable[[Transaction], Any], **more: Any) -> Any:
+        def apply(transaction: Transaction) -> Any:
+            current.clear()
+            outcome = change(transaction)
+            transactions.append([*current])
+            return outcome
+
+        return write(database, apply, **more)
+
+    async def scenario() -> None:
+        async with open_sqlite(path) as database:
+            for name, use in {**USES, "count_start": counted}.items():
+                transactions.clear()
+                await use(database)
+                if name in CHANGING["Tables"] or name == "count_start":
+                    found[name] = [*transactions]
+
+    for name in ("rows", "execute", "many"):
+        monkeypatch.setattr(SqliteTransaction, name, recording(name))
+    monkeypatch.setattr(SqliteTransaction, "lock", lock)
+    monkeypatch.setattr(SqliteDatabase, "write", recorded_write)
+    asyncio.run(scenario())
+    return found
+
+
+def mistakes(events: list[Event]) -> list[str]:
+    """What is wrong with a transaction that reads and then writes."""
+    kinds = [kind for kind, _ in events]
+    if "read" not in kinds or "write" not in kinds[kinds.index("read") :]:
+        return []
+    return (
+        [] if "lock" in kinds[: kinds.index("read")] else [f"reads before it locks: {events[kinds.index('read')][1]}"]
+    )
+
+
+def disorder(events: list[Event]) -> list[str]:
+    """What is wrong with the order of the locks."""
+    names = [name for kind, name in events if kind == "lock"]
+    trails = [name for name in names if name.startswith("audit/")]
+    others = [name for name in names if not name.startswith("audit/") and name != "mark/audit_chains"]
+    wanted = [*sorted(others), *sorted(trails), *(name for name in names if name == "mark/audit_chains")]
+    return [] if names == wanted else [f"locks {names}, and not {wanted}"]
+
+
+def test_what_reads_before_it_writes_holds_a_lock_and_locks_have_one_order(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    found = recorded(tmp_path / "store.db", monkeypatch)
+    assert set(found) == CHANGING["Tables"] | {"count_start"}
+    assert any(kind == "lock" for events in found["put_resource"] for kind, _ in events)
+    wrong = {
+        name: [
+            *(mistake for events in transactions if name not in RETENTION for mistake in mistakes(events)),
+            *(mistake for events in transactions for mistake in disorder(events)),
+        ]
+        for name, transactions in found.items()
+    }
+    assert {name: told for name, told in wrong.items() if told} == {}
+
+
+def test_a_transaction_without_a_lock_and_one_in_disorder_are_found() -> None:
+    assert mistakes([("read", "SELECT 1"), ("write", "DELETE")]) == ["reads before it locks: SELECT 1"]
+    assert mistakes([("lock", "a"), ("read", "SELECT 1"), ("write", "DELETE")]) == []
+    assert mistakes([("write", "DELETE"), ("read", "SELECT 1")]) == []
+    assert disorder([("lock", "b"), ("lock", "a")]) == ["locks ['b', 'a'], and not ['a', 'b']"]
+    assert disorder([("lock", "audit/a"), ("lock", "key/a")]) != []
+    assert disorder([("lock", "key/a"), ("lock", "audit/a"), ("lock", "mark/audit_chains")]) == []
