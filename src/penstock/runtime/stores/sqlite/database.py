@@ -38,7 +38,6 @@ _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
 _SLOW_READERS = 4
 _ANYTHING = (Topic.ANYTHING,)
-_NEVER_READ: Mark = (0,)
 
 
 class SqliteDatabase:
@@ -58,11 +57,11 @@ class SqliteDatabase:
         self._on_loop: sqlite3.Connection | None = None
         self._copier: sqlite3.Connection | None = None
         self._copying = threading.Lock()
-        self._unknown_marks = 0
+        self._unread_marks = 0
         self.damage: Unavailable | None = None
         """What is known to be wrong with the file since it was opened. No run is started in a damaged file."""
-        self._is_mark_current = False
-        self._data_version = self._numbers_version = _NEVER_READ
+        self._is_version_current = self._are_numbers_current = False
+        self._version: Mark = (0,)
         self._numbers: dict[str, int] = {}
         self._unknown_number = 0
 
@@ -100,7 +99,6 @@ class SqliteDatabase:
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
         self.damage = None
-        self._data_version = self._numbers_version = _NEVER_READ
         self._local = threading.local()
         self._set_aside.clear()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
@@ -272,44 +270,43 @@ class SqliteDatabase:
         """A number for each topic that changes once any process has changed it. SQLite keeps them in shared memory.
 
         The file is asked once per iteration of the event loop. This is enough: a request that arrives after a commit,
-        or a task that is woken by its own commit, runs in a later iteration.
+        or a task that is woken by its own commit, runs in a later iteration. A statement costs little, but lets other
+        threads run meanwhile: callers of rare topics, at every request, pay for one.
         """
-        if not self._is_mark_current:
-            self._is_mark_current = True
-            self._data_version = self._read_data_version()
-            asyncio.get_running_loop().call_soon(self._end_turn)
         if topics == _ANYTHING:
-            return self._data_version
-        if self._numbers_version != self._data_version:
+            return self._read_version_once()
+        if not self._are_numbers_current:
+            self._are_numbers_current = True
+            asyncio.get_running_loop().call_soon(self._end_turn)
             self._read_topics()
         numbers = self._numbers
+        if Topic.ANYTHING in topics:
+            numbers = {**numbers, Topic.ANYTHING: self._read_version_once()[0]}
         return tuple([numbers.get(topic, self._unknown_number) for topic in topics])
 
     def _end_turn(self) -> None:
-        self._is_mark_current = False
+        self._is_version_current = self._are_numbers_current = False
 
-    def _read_data_version(self) -> Mark:
-        try:
-            return self.read_on_loop(_read_version)
-        except sqlite3.Error:
-            # A number that was never returned before makes every caller look.
-            self._unknown_marks -= 1
-            return (self._unknown_marks,)
+    def _read_version_once(self) -> Mark:
+        if not self._is_version_current:
+            self._is_version_current = True
+            asyncio.get_running_loop().call_soon(self._end_turn)
+            try:
+                self._version = self.read_on_loop(_read_version)
+            except sqlite3.Error:
+                self._version = (self._unread_mark(),)
+        return self._version
 
     def _read_topics(self) -> None:
-        """Read the numbers of the topics: something was committed since.
-
-        The version was read before: a commit in between shows in the numbers now, and in the version at the next look.
-        """
         try:
             self._numbers, self._unknown_number = self.read_on_loop(read_numbers), 0
         except sqlite3.Error:
-            self._unknown_marks -= 1
-            self._numbers, self._unknown_number = {}, self._unknown_marks
-            self._numbers_version = _NEVER_READ
-        else:
-            self._numbers_version = self._data_version
-        self._numbers[Topic.ANYTHING] = self._data_version[0]
+            self._numbers, self._unknown_number = {}, self._unread_mark()
+
+    def _unread_mark(self) -> int:
+        """A number that was never returned before: every caller looks."""
+        self._unread_marks -= 1
+        return self._unread_marks
 
 
 def _read_version(connection: sqlite3.Connection) -> Mark:
