@@ -862,3 +862,11 @@ async def test_a_change_of_a_resource_changes_the_topic_of_its_kind(store: Datab
         await delete_resource(store, row.tenant, kind, row.resource_id, expected_etag=ANY_ETAG)
         marks.append(store.changed(topic))
         assert len(set(marks)) == 5, kind
+
+
+@on_every_platform_store
+async def test_a_change_of_any_other_resource_changes_the_topic_of_registered_things_alone(store: Database) -> None:
+    before = {topic: store.changed(topic) for topic in Topic}
+    await put_resource(store, resource(kind="tool"), expected_etag=None)
+    after = {topic: store.changed(topic) for topic in Topic}
+    assert {topic for topic in Topic if after[topic] != before[topic]} == {Topic.REGISTERED, Topic.ANYTHING}

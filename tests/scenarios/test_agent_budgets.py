@@ -377,7 +377,7 @@ def test_the_model_that_a_client_lends_counts_for_the_runs_above(tmp_path: Path)
 
         async def find_question() -> Any:
             listed = await office.call(office.owner, "execution.list", parent_id=begun["execution_id"])
-            asking = [item for item in listed["items"] if item["status"].startswith("waiting")]
+            asking = [item for item in listed["items"] if item["status"] == "waiting_input"]
             return asking[0]["execution_id"] if asking else None
 
         child = await until_found(find_question)

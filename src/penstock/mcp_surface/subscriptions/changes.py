@@ -5,7 +5,7 @@ them, and nobody can subscribe to what they may not read. A change is a level, n
 read it again. So an undelivered change is kept once, and a slow client costs no memory.
 
 Changes stored by this process are noticed at once. Changes stored by other processes in the same file are noticed by
-polling a counter that SQLite keeps in memory, and only while somebody is subscribed.
+polling counters of the store, and only while somebody is subscribed.
 
 This module does not import the SDK.
 """
@@ -356,7 +356,7 @@ class ChangeWatcher:
         return _TenantSnapshot((self._gate.catalogue.revision, exposure.revision), exposure.workflows)
 
     def _mark(self) -> _Mark:
-        return self._gate.exposed.mark(), self._gate.catalogue.revision
+        return self._gate.exposed.mark_of_lists(), self._gate.catalogue.revision
 
     async def _check_tenants(self) -> None:
         try:

@@ -175,8 +175,8 @@ class Exposures(Protocol):
     def at_hand(self, tenant: str) -> Exposure | None:
         """Return what a tenant exposes, if it is cached; None if it has to be read."""
 
-    def mark(self) -> Mark:
-        """Return what differs once any process has stored anything."""
+    def mark_of_lists(self) -> Mark:
+        """Return what differs once any process has stored something that may change what a caller sees in a list."""
 
     async def find(self, tenant: str, name: str) -> Capability | None:
         """Return the capability that is exposed under a canonical name."""

@@ -63,6 +63,9 @@ WORKFLOW_PREFIX = "workflow:"
 _PREFIXES = (WORKFLOW_PREFIX, RESOURCE_PREFIX, PROMPT_PREFIX, UPSTREAM_PREFIX, QUERY_PREFIX, TOOL_PREFIX)
 _ERRORS = ("INVALID_ARGUMENTS", "WORKFLOW_NOT_FOUND", "VALUE_NOT_JSON", "QUOTA_EXCEEDED")
 
+_EXPOSED = (Topic.DEFINITIONS, Topic.GRAPHS, Topic.REGISTERED)
+_LISTED = (*_EXPOSED, Topic.KEYS, Topic.POLICIES, Topic.GRANTS)
+
 # The kinds of requests that workflows can handle.
 _HANDLED = ("sampling", "elicitation", "roots")
 
@@ -112,11 +115,11 @@ class ExposedWorkflows:
             return None
         if self._services.clock.now_ms() - known.read_at < limits.EXPOSED_REREAD_MS:
             return known  # asking the file for its mark costs more than looking at the clock
-        return known if known.mark == self.mark() and not self._imports(tenant) else None
+        return known if known.mark == self._services.store.changed(*_EXPOSED) and not self._imports(tenant) else None
 
-    def mark(self) -> Mark:
-        """Return what differs once any process has stored anything."""
-        return self._services.store.changed(Topic.ANYTHING)
+    def mark_of_lists(self) -> Mark:
+        """Return what differs once any process has stored something that may change what a caller sees in a list."""
+        return self._services.store.changed(*_LISTED)
 
     def _imports(self, tenant: str) -> bool:
         """Whether a tenant imports tools of other servers; those can change without a change in the store."""
@@ -125,7 +128,7 @@ class ExposedWorkflows:
 
     async def _read(self, tenant: str) -> Exposure:
         known, now = self._known.get(tenant), self._services.clock.now_ms()
-        mark = self.mark()
+        mark = self._services.store.changed(*_EXPOSED)
         changes = self._changes
         stored = await self._services.store.definitions(tenant=tenant)
         rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)

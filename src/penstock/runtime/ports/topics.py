@@ -42,6 +42,12 @@ class Topic(StrEnum):
     """Quotas that were set for tenants and principals."""
     GRANTS = "grants"
     """What this server may do at other servers, as people signed in there."""
+    DEFINITIONS = "definitions"
+    """The newest definition of each workflow."""
+    GRAPHS = "graphs"
+    """Which graphs exist, and their schemas; not what is in them."""
+    REGISTERED = "registered"
+    """All other things that tenants register: tools, agents, models, schemas, webhooks, stored queries."""
 
 
 TOPIC_OF_KIND: Final[Mapping[str, Topic]] = {
@@ -53,7 +59,7 @@ TOPIC_OF_KIND: Final[Mapping[str, Topic]] = {
     "token_revocation": Topic.TOKENS,
     "upstream_grant": Topic.GRANTS,
 }
-"""The topic that a write of a resource concerns, by its kind. A kind that nobody caches has none."""
+"""The topic that a write of a resource concerns, by its kind. All other kinds concern `REGISTERED`."""
 
 
 class ChangeReader(Protocol):

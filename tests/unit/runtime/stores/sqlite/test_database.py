@@ -16,12 +16,14 @@ import pytest
 from penstock.base.errors import PenstockError
 from penstock.runtime.ports.topics import Topic
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.appending import WriterState
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.api_keys import put_key, touch_keys
+from tests.conformance.graphs.worlds import World
 from tests.conformance.platform_stores import key_row
-from tests.conformance.stores import run_bounded, start
+from tests.conformance.stores import definition, run_bounded, start
 from tests.waiting import SECONDS_MAX
 
 # Where the index of the log has the number of its last page.
@@ -146,6 +148,35 @@ def test_runs_and_uses_of_keys_change_no_other_topic(tmp_path: Path) -> None:
             await put_key(keys, key_row(revoked_at=1))
             changed = [name for name, was, now in zip(Topic, after, store.changed(*Topic), strict=True) if was != now]
             assert changed == [Topic.ANYTHING, Topic.KEYS]
+        finally:
+            await store.close()
+
+    run_bounded(scenario())
+
+
+def test_definitions_and_graphs_change_their_topics(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        store = SqliteRunStore(tmp_path / "penstock.db")
+        await store.open()
+        marks = [store.changed(*Topic)]
+
+        def changed() -> list[Topic]:
+            marks.append(store.changed(*Topic))
+            return [name for name, was, now in zip(Topic, *marks[-2:], strict=True) if was != now]
+
+        try:
+            await store.put_definition(definition(1))
+            assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
+            await store.put_definition(definition(2))
+            assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
+            await store.delete_definition(definition(2).name)
+            assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
+            world = await World(SqliteGraphStore(store.database)).create()
+            assert changed() == [Topic.ANYTHING, Topic.GRAPHS]
+            await world.store.create_branch(world.ref, "draft", stamp=world.stamp())
+            assert changed() == [Topic.ANYTHING], "what is in a graph has no topic"
+            await world.store.delete_graph(world.ref)
+            assert changed() == [Topic.ANYTHING, Topic.GRAPHS]
         finally:
             await store.close()
 

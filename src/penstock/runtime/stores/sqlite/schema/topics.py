@@ -24,18 +24,23 @@ _KEY_COLUMNS = (
 def topic_statements() -> Iterator[str]:
     """Return what makes the table of topics, and the triggers that count."""
     yield _TABLE
-    for action in ("INSERT", "DELETE", f"UPDATE OF {_KEY_COLUMNS}"):
-        name = action.split()[0].lower()
-        yield (
-            f"CREATE TRIGGER api_keys_{name} AFTER {action} ON api_keys BEGIN"
-            f" INSERT INTO topics (topic, number) VALUES ('{Topic.KEYS}', 1) {_COUNT}; END"
-        )
-    kinds = ", ".join(f"'{kind}'" for kind in sorted(TOPIC_OF_KIND))
-    cases = " ".join(f"WHEN '{kind}' THEN '{topic}'" for kind, topic in sorted(TOPIC_OF_KIND.items()))
+    yield from _triggers("api_keys", _KEY_COLUMNS, f"'{Topic.KEYS}'")
+    yield from _triggers("workflows", "hash, number", f"'{Topic.DEFINITIONS}'")
+    yield from _triggers("graphs", "schema_version, oldest_schema, deleted", f"'{Topic.GRAPHS}'")
+    kinds = " ".join(f"WHEN '{kind}' THEN '{topic}'" for kind, topic in sorted(TOPIC_OF_KIND.items()))
+    yield from _triggers("resources", "", f"CASE ROW.kind {kinds} ELSE '{Topic.REGISTERED}' END")
+
+
+def _triggers(table: str, columns: str, topic: str) -> Iterator[str]:
+    """Yield a trigger for each way to change a table. An update counts if it sets one of `columns` (empty: any).
+
+    `topic` is an expression, in which `ROW` stands for the row.
+    """
     for action, row in (("INSERT", "NEW"), ("DELETE", "OLD"), ("UPDATE", "NEW")):
+        chosen = f"{action} OF {columns}" if columns and action == "UPDATE" else action
         yield (
-            f"CREATE TRIGGER resources_{action.lower()} AFTER {action} ON resources WHEN {row}.kind IN ({kinds}) BEGIN"
-            f" INSERT INTO topics (topic, number) VALUES (CASE {row}.kind {cases} END, 1) {_COUNT}; END"
+            f"CREATE TRIGGER {table}_{action.lower()} AFTER {chosen} ON {table} BEGIN"
+            f" INSERT INTO topics (topic, number) VALUES ({topic.replace('ROW.', f'{row}.')}, 1) {_COUNT}; END"
         )
 
 
