@@ -24,8 +24,8 @@ def test_a_request_has_one_line_with_who_what_and_how_long(with_client: Run, cap
 
     async def test(client: Client) -> None:
         caplog.clear()
-        answer = await client("POST", "workflows/hello/executions", {"input": {"card": "4711"}})
-        await client("GET", "workflows/secret-name?hash=abc")
+        answer = await client("POST", "workflows/hello/executions", {"input": {"card": "card-of-ada"}})
+        await client("GET", "workflows/secret-name?hash=hash-of-ada")
         (level, fields), (_, refused) = lines(caplog)
         assert level == "INFO"
         assert fields["request_id"] == answer.headers["x-request-id"]
@@ -36,7 +36,7 @@ def test_a_request_has_one_line_with_who_what_and_how_long(with_client: Run, cap
         assert (refused["status"], refused["code"]) == (404, "WORKFLOW_NOT_FOUND")
         written = str(lines(caplog))
         assert client.key not in written
-        for hidden in ("4711", "secret-name", "abc"):
+        for hidden in ("card-of-ada", "secret-name", "hash-of-ada"):
             assert hidden not in written
 
     with_client(test)
