@@ -30,7 +30,7 @@ CHANGING: dict[str, frozenset[str]] = {
     "Tables": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
         " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark drop_mark"
-        " exchange_buckets forget_usage take_uses release_uses"
+        " exchange_buckets forget_usage take_uses release_uses put_memory delete_memory clear_memory forget_memory"
     ),
     "Host": _names("register start send try_move release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),
@@ -47,7 +47,7 @@ READING: dict[str, frozenset[str]] = {
     "Tables": _names(
         "count_audit_chains find_audit_head find_call list_all_resources list_audit list_audit_tenants list_deliveries"
         " list_due_deliveries list_keys list_removed_audit list_resources measure_storage_bytes read_delivery read_key"
-        " read_mark read_next_delivery_at read_resource read_usage"
+        " read_mark read_next_delivery_at read_resource read_usage read_memory list_memory search_memory"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"

@@ -171,7 +171,6 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
-        memory=None if storage.memory is None else storage.memory(),
         graphs=None if storage.graphs is None else storage.graphs(),
         backups=storage.backups,
         policies=PolicyStage(platform, clock, parts.derived_policies),

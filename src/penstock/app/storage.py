@@ -17,7 +17,6 @@ from penstock.base.lazy_import import lazy_import
 from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
-from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
@@ -27,12 +26,10 @@ if TYPE_CHECKING:
     from penstock.runtime.stores.memory import run_store as memory_runs
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
     from penstock.runtime.stores.sqlite.maintenance import backup_folder as sqlite_backups
-    from penstock.runtime.stores.sqlite.memory import store as sqlite_memory
 else:
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
     sqlite_backups = lazy_import("penstock.runtime.stores.sqlite.maintenance.backup_folder")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
-    sqlite_memory = lazy_import("penstock.runtime.stores.sqlite.memory.store")
 
 __all__ = ["Storage", "in_file", "in_memory"]
 
@@ -48,8 +45,6 @@ class Storage:
     """The path of the store, if it is a file. The server's secret is beside it."""
     database: Database | None = None
     """The database of all of it, if there is one. Usable while the run store is open."""
-    memory: Callable[[], MemoryStore] | None = None
-    """The store for the memory of agents and people, if there is one. Usable while the run store is open."""
     graphs: Callable[[], GraphStore] | None = None
     """The store for graphs, if there is one. Usable while the run store is open."""
     backups: BackupFolder | None = None
@@ -68,7 +63,6 @@ def in_file(path: str | Path, *, synchronous: Synchronous = "FULL", backup_folde
         store=store,
         file=database.path,
         database=database,
-        memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         backups=None if backup_folder is None else sqlite_backups.SqliteBackupFolder(database.path, backup_folder),
         probe=StoreProbe(database).check,

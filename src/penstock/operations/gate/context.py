@@ -45,7 +45,6 @@ from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
-from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import RunStore
@@ -353,8 +352,6 @@ class Services:
     """The key that signs checkpoints; None if this process only looks into a store that has no secret yet."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
-    memory: MemoryStore | None = None
-    """Keeps the memory of agents and people; None where there is no store for it."""
     graphs: GraphStore | None = None
     """Keeps graphs; None where there is no store for them."""
     backups: BackupFolder | None = None

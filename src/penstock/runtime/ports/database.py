@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from penstock.runtime.ports.memory import Erasure, MemoryFull, WordIndex
 from penstock.runtime.ports.platform import CallRecord, KeyNotReplaced, ResourceChanged
 from penstock.runtime.ports.runs import DefinitionChanged, DefinitionNameTaken, DefinitionRefused, SequenceConflict
 from penstock.runtime.ports.set_aside import SetAside
@@ -24,6 +25,7 @@ _REFUSALS = (
     DefinitionNameTaken,
     DefinitionRefused,
     KeyNotReplaced,
+    MemoryFull,
     ResourceChanged,
     SequenceConflict,
 )
@@ -66,3 +68,11 @@ class Database(ChangeReader, Protocol):
     @property
     def set_aside(self) -> SetAside:
         """What could not be deleted since the database was opened."""
+
+    @property
+    def word_index(self) -> WordIndex:
+        """How this database finds words."""
+
+    @property
+    def erasure(self) -> Erasure:
+        """How this database overwrites what was deleted."""

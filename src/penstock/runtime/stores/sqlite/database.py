@@ -23,6 +23,7 @@ from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.set_aside import SetAside
 from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.ports.transactions import Reader, Row, RowError, StatementError, Transaction, Values
+from penstock.runtime.stores.sqlite.erasure import SqliteErasure
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
 from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
@@ -30,6 +31,7 @@ from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd, count_frames,
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 from penstock.runtime.stores.sqlite.schema.topics import read_numbers
 from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
+from penstock.runtime.stores.sqlite.word_index import SqliteWordIndex
 
 __all__ = ["SqliteDatabase"]
 
@@ -46,6 +48,7 @@ class SqliteDatabase:
     def __init__(self, path: str | Path, *, synchronous: Synchronous, busy_timeout_ms: int) -> None:
         self.path = str(path)
         self._set_aside = SetAside()
+        self._word_index, self._erasure = SqliteWordIndex(), SqliteErasure(self.cut_log)
         self._synchronous: Synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
         self.open_writer: GroupCommitWriter | None = None
@@ -76,6 +79,16 @@ class SqliteDatabase:
     def set_aside(self) -> SetAside:
         """What could not be deleted since the file was opened."""
         return self._set_aside
+
+    @property
+    def word_index(self) -> SqliteWordIndex:
+        """The full-text index of memory."""
+        return self._word_index
+
+    @property
+    def erasure(self) -> SqliteErasure:
+        """What overwrites the bytes of deleted memory."""
+        return self._erasure
 
     def _closed(self) -> Unavailable:
         return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
