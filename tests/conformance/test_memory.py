@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import random
 import sqlite3
+from contextlib import closing
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from msgspec.structs import replace
 from penstock.base import limits
 from penstock.base.errors import Conflict
 from penstock.runtime.ports.database import Database
-from penstock.runtime.ports.memory import MemoryEntry, MemoryFull, MemoryPut, MemoryRoom, MemorySpace
+from penstock.runtime.ports.memory import MemoryFull, MemoryPut, MemoryRoom, MemorySpace
 from penstock.runtime.ports.platform import AuditQuery, CallRecord
+from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.memory import (
     clear_memory,
@@ -32,6 +34,7 @@ from tests.conformance.platform_stores import (
     claim,
     claimed,
     entry,
+    note,
     on_every_platform_store,
     open_sqlite,
     run_bounded,
@@ -49,10 +52,6 @@ OTHERS = (
 )
 ROOM = MemoryRoom(entries_max=100, bytes_max=1_000_000, tenant_bytes_max=10_000_000)
 SECRET = "xylophone-7391"
-
-
-def note(key: str = "colour", value: Any = "green", at: int = AT, **more: Any) -> MemoryEntry:
-    return MemoryEntry(key=key, value=value, created_at=at, updated_at=at, **more)
 
 
 async def keys(database: Database, space: MemorySpace = MINE, now: int = AT, **more: Any) -> list[str]:
@@ -306,3 +305,56 @@ def test_much_is_erased_later(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -
             assert traces(path) == []
 
     run_bounded(erase())
+
+
+def test_what_a_reader_keeps_in_the_log_is_removed_after_it_has_ended(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    async def erase() -> None:
+        store = SqliteRunStore(path, busy_timeout_ms=10)
+        await store.open()
+        await put_memory(store.database, MINE, note(value=SECRET), room=ROOM)
+        with closing(sqlite3.connect(path, isolation_level=None)) as reader:
+            reader.execute("BEGIN")
+            reader.execute("SELECT count(*) FROM memory_entries").fetchall()
+            assert await delete_memory(store.database, MINE, "colour", now=AT)
+            assert await read_memory(store.database, MINE, "colour", now=AT) is None
+            assert traces(path)
+        assert await forget_memory(store.database, now=AT, limit=10) == 0
+        assert traces(path) == []
+        await store.close()
+
+    run_bounded(erase())
+
+
+def test_what_a_damaged_entry_keeps_from_being_overwritten_is_overwritten_once_that_is_repaired(tmp_path: Path) -> None:
+    path = tmp_path / "store.db"
+
+    def run(statement: str) -> None:
+        with closing(sqlite3.connect(path)) as connection:
+            connection.execute(statement)
+
+    async def expire() -> None:
+        async with open_sqlite(path) as database:
+            await put_memory(database, MINE, note("kept"), room=ROOM)
+            await put_memory(database, MINE, note(value=SECRET, expires_at=AT + 1), room=ROOM)
+            run(
+                "CREATE TRIGGER keep BEFORE DELETE ON memory_entries WHEN OLD.name = 'kept'"
+                " BEGIN SELECT RAISE (ABORT, 'damaged'); END"
+            )
+            assert await forget_memory(database, now=AT + 1, limit=10) == 1
+            assert list(database.set_aside.rows()["memory"].values()) == ["damaged"]
+            before = database.writer.commits
+            assert await forget_memory(database, now=AT + 1, limit=10) == 0
+            assert database.writer.commits == before
+
+    async def complete() -> None:
+        async with open_sqlite(path) as database:
+            assert await forget_memory(database, now=AT + 1, limit=10) == 0
+            assert await keys(database) == ["kept"]
+
+    run_bounded(expire())
+    assert traces(path)
+    run("DROP TRIGGER keep")
+    run_bounded(complete())
+    assert traces(path) == []

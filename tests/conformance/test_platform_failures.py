@@ -15,6 +15,7 @@ import pytest
 from penstock.base.errors import PenstockError
 from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.memory import MemoryRoom
 from penstock.runtime.ports.platform import ANY_ETAG
 from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
@@ -22,16 +23,19 @@ from penstock.runtime.tables.api_keys import put_key, replace_key, touch_keys
 from penstock.runtime.tables.audit.removal import forget_audit
 from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
 from penstock.runtime.tables.deliveries import add_deliveries, forget_deliveries, save_delivery
+from penstock.runtime.tables.memory import clear_memory, delete_memory, forget_memory, put_memory
 from penstock.runtime.tables.resources import delete_resource, put_resource, put_resources, set_mark
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
+    SPACE,
     claim,
     claimed,
     completed,
     delivery,
     entry,
     key_row,
+    note,
     platform_contents,
     resource,
     run_bounded,
@@ -42,6 +46,7 @@ from tests.conformance.test_store_failures import Fault, copied
 from tests.thorough import IS_THOROUGH
 
 OTHER = claim("other", digest="digest-2")
+ROOM = MemoryRoom(entries_max=9, bytes_max=999, tenant_bytes_max=999)
 
 Operation = Callable[[Database], Awaitable[object]]
 OPERATIONS: list[Operation] = [
@@ -77,6 +82,13 @@ OPERATIONS: list[Operation] = [
     lambda store: forget_deliveries(store, before=AT + 1, limit=1),
     lambda store: set_mark(store, "place", {"seq": 1}),
     lambda store: set_mark(store, "place", {"seq": 2}),
+    lambda store: put_memory(store, SPACE, note(), room=ROOM),
+    lambda store: put_memory(store, SPACE, note("sky", "blue"), room=ROOM),
+    lambda store: put_memory(store, SPACE, note("sky", "green"), room=ROOM),  # replaced
+    lambda store: delete_memory(store, SPACE, "colour", now=AT),
+    lambda store: put_memory(store, SPACE, note(expires_at=AT + 1), room=ROOM),
+    lambda store: forget_memory(store, now=AT + 1, limit=5),
+    lambda store: clear_memory(store, SPACE, now=AT),
     lambda store: forget_calls(store, now=AT + 60_001, limit=5),
 ]
 

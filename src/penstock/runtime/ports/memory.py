@@ -113,7 +113,10 @@ class Erasure(Protocol):
         """Overwrite all that was deleted from memory. This takes a time proportional to all that is remembered."""
 
     async def finish(self) -> None:
-        """Remove the overwritten bytes from the log too, after the commit. If a reader needs them, they are left."""
+        """Remove the overwritten bytes from the log too, after the commit.
+
+        Raises nothing: if this fails, or a reader needs the bytes, they are left for the next call.
+        """
 
     @property
     def is_unfinished(self) -> bool:

@@ -11,13 +11,16 @@ Above it: `database`. Below it: SQLite. Copies of the file, backups among them, 
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Awaitable, Callable
 
+from penstock.base.errors import Unavailable
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.checksums import checked_columns
 
 __all__ = ["SqliteErasure"]
 
+_LOGGER = logging.getLogger("penstock.memory")
 _COLUMNS = f"entry, {checked_columns('memory_entries')}, checksum"
 _STATEMENTS = (
     f"INSERT INTO memory_staging ({_COLUMNS}) SELECT {_COLUMNS} FROM memory_entries",
@@ -48,8 +51,15 @@ class SqliteErasure:
             transaction.rows(f"PRAGMA secure_delete = {int(before)}")
 
     async def finish(self) -> None:
-        """Copy all of the log into the file and make it empty, unless somebody reads an older state."""
-        self._is_log_left = not await self._cut_log()
+        """Copy all of the log into the file and make it empty, unless somebody reads an older state.
+
+        The deletion is committed. If this fails, the next call tries again.
+        """
+        try:
+            self._is_log_left = not await self._cut_log()
+        except Unavailable as error:
+            self._is_log_left = True
+            _LOGGER.warning("deleted memory is still in the log of the file, and is removed later: %s", error)
 
     @property
     def is_unfinished(self) -> bool:
