@@ -67,8 +67,14 @@ _INSERT = (
     f" VALUES ({', '.join(f':{name}' for name in _CHECKED)}, :checksum) RETURNING entry"
 )
 _DELETE = "DELETE FROM memory_entries WHERE entry = ?"
-_SIZES = f"SELECT count(*), coalesce(sum(size), 0) FROM memory_entries WHERE {_IN_SPACE} AND {_LIVE} AND name <> :name"
-_TENANT_SIZE = f"SELECT coalesce(sum(size), 0) FROM memory_entries WHERE tenant = :tenant AND {_LIVE}"
+_SIZE = "SELECT {whose}, count(*), coalesce(sum(size), 0) FROM memory_entries WHERE {condition}"
+# One statement: how many other entries a space has and how large they are, and the same of all entries of the tenant.
+_SIZES = " UNION ALL ".join(
+    (
+        _SIZE.format(whose="'space'", condition=f"{_IN_SPACE} AND {_LIVE} AND name <> :name"),
+        _SIZE.format(whose="'tenant'", condition=f"tenant = :tenant AND {_LIVE}"),
+    )
+)
 _WHOLE_SIZE = "SELECT coalesce(sum(size), 0) FROM memory_entries"
 _VALUE: msgspec.json.Decoder[JsonValue] = msgspec.json.Decoder()
 _PLACE_CHARACTERS: Final = 32
@@ -99,10 +105,10 @@ def _put(
     names = _values(space, name=entry.key, now=now)
     rows = transaction.rows(_NAMED, names)
     live = [row for row in rows if row[3]]
-    ((count, others),) = transaction.rows(_SIZES, names)
-    ((in_tenant,),) = transaction.rows(_TENANT_SIZE, names)
-    tenant_size = int(in_tenant) - sum(row[1] for row in live) + size
-    full = no_room(room, entries=count + 1, size=int(others) + size, tenant_size=tenant_size)
+    found = {whose: (count, int(total)) for whose, count, total in transaction.rows(_SIZES, names)}
+    (count, others), (_, in_tenant) = found["space"], found["tenant"]
+    tenant_size = in_tenant - sum(row[1] for row in live) + size
+    full = no_room(room, entries=count + 1, size=others + size, tenant_size=tenant_size)
     if full is not None:
         return full
     for number, *_ in rows:
