@@ -51,7 +51,7 @@ READS: Mapping[str, frozenset[str]] = {
             "spending",
         }
     ),
-    "platform": frozenset({"changed", "one", "read", "rows", "set_aside"}),
+    "platform": frozenset({"changed", "one", "read", "rows", "set_aside", "word_index"}),
     "host": frozenset(
         {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
         | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
@@ -61,7 +61,6 @@ READS: Mapping[str, frozenset[str]] = {
         {"graph", "graphs", "branches", "commits", "commit", "resolve", "unsupported", "read", "explain", "diff"}
         | {"changes", "export", "try_merge", "plan_schema"}
     ),
-    "memory": frozenset({"get", "list_entries", "search"}),
     "upstreams": frozenset(
         {"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "looked_at"}
         | {"accepted_by_settings", "clock"}
@@ -84,9 +83,7 @@ def _stop(*_: Any, **__: Any) -> NoReturn:
 class ReadOnly:
     """A read-only part of the services. `decided` are changes that the rehearsal refuses as the real part would."""
 
-    def __init__(
-        self, inner: Any, reads: frozenset[str], decided: Mapping[str, Callable[..., Awaitable[Any]]] | None = None
-    ) -> None:
+    def __init__(self, inner: Any, reads: frozenset[str], decided: Mapping[str, Any] | None = None) -> None:
         self._inner, self._reads, self._decided = inner, reads, decided or {}
 
     def __getattr__(self, name: str) -> Any:
@@ -101,6 +98,18 @@ class ReadOnly:
 
 class _AttemptedError(Exception):
     """A change was tried, and is undone."""
+
+
+class _NothingErased:
+    """Overwrites nothing, because what a rehearsal deletes comes back."""
+
+    is_unfinished = False
+
+    def overwrite(self, transaction: Transaction) -> None:
+        """Do nothing."""
+
+    async def finish(self) -> None:
+        """Do nothing."""
 
 
 class _NothingWaits:
@@ -120,8 +129,8 @@ class _NothingWaits:
 async def rehearse(context: Context) -> None:
     """Run the handler of a call up to its first effect; raise what it refuses the call with."""
     decided = _Decided(context.services)
-    own: dict[str, Mapping[str, Callable[..., Awaitable[Any]]]] = {
-        "platform": {"write": decided.write},
+    own: dict[str, Mapping[str, Any]] = {
+        "platform": {"write": decided.write, "erasure": _NothingErased()},
         "host": {"send": decided.send, "start": decided.start, "register": decided.register},
         "scheduler": {"keep": decided.keep_schedule},
         "store": {"delete_definition": decided.delete_definition},
@@ -155,7 +164,12 @@ class _Decided:
         self._services = services
 
     async def write(
-        self, change: Callable[[Transaction], T], *, happened: Callable[[T], bool] = is_change, **_: Any
+        self,
+        change: Callable[[Transaction], T],
+        *,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+        **_: Any,
     ) -> T:
         """Make a change and undo it; return its outcome if nothing would change."""
         outcomes: list[T] = []
@@ -166,7 +180,7 @@ class _Decided:
                 outcomes.append(change(transaction))
                 raise _AttemptedError
 
-        await self._services.platform.write(attempt)
+        await self._services.platform.write(attempt, is_long=is_long)
         if happened(outcomes[0]):
             _stop()
         return outcomes[0]
