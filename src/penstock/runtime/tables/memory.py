@@ -91,10 +91,7 @@ async def put_memory(
     What it replaces is overwritten a little later.
     """
     index, value = database.word_index, encode_json(entry.value)
-    return await database.write(
-        lambda transaction: _put(transaction, index, space, entry, value, room),
-        call=call,
-    )
+    return await database.write(lambda transaction: _put(transaction, index, space, entry, value, room), call=call)
 
 
 def _put(
@@ -271,7 +268,7 @@ def _leave_remains(transaction: Transaction) -> None:
 
 
 def _overwrite(transaction: Transaction, database: Database) -> int:
-    """Overwrite what was deleted. The mark goes first: who sets it again waits, and then has to be overwritten too."""
+    """Overwrite what was deleted. The mark is deleted first: a transaction that sets it again waits for this one."""
     transaction.execute("DELETE FROM marks WHERE name = ?", (_ERASURE_MARK,))
     database.erasure.overwrite(transaction)
     return 1
@@ -281,12 +278,11 @@ async def forget_memory(database: Database, *, now: int, limit: int) -> int:
     """Erase entries that have ended, at most `limit`; return how many. Also completes what was left to erase."""
     set_aside, index = database.set_aside, database.word_index
 
-    def delete(transaction: Transaction, number: str) -> int:
-        return _delete(transaction, index, int(number))
-
     def change(transaction: Transaction) -> tuple[int, bool]:
         numbers = _ended(transaction, set_aside, now, limit)
-        count = set_aside.delete_each(transaction, _KIND, numbers, lambda number: delete(transaction, number))
+        count = set_aside.delete_each(
+            transaction, _KIND, numbers, lambda number: _delete(transaction, index, int(number))
+        )
         if count:
             _leave_remains(transaction)
         overwritten = _can_overwrite(transaction, set_aside) and set_aside.attempt(
