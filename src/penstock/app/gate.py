@@ -20,7 +20,6 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.executors.lazy_executor import ExecutorStatus
 from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
 from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
@@ -30,8 +29,9 @@ from penstock.app.files.workflows import ReadWorkflows, quarantined_gauge, workf
 from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
 from penstock.app.retention import Retention, RetentionStatus, Sweeps, end_graph_loads, renew_graph_loads
+from penstock.app.server_secret.keys import ServerKeys
+from penstock.app.server_secret.sources import KEY_BYTES
 from penstock.app.settings.governance import GovernanceSettings
 from penstock.app.settings.graphs import GraphSettings
 from penstock.app.storage import Storage
@@ -131,7 +131,6 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     penstock: Penstock,
     *,
     chosen: GateLimits | None = None,
-    pepper_file: Path | None = None,
     retention: Retention | None = None,
     looks_only: bool = False,  # nothing is changed, and no secret made
     server: ServerParts | None = None,
@@ -142,9 +141,9 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     workflow_files: ReadWorkflows | None = None,
 ) -> AsyncIterator[Gate]:
     """A gate on an open store. Buffered records are written while it is open, and at the end."""
-    file, platform = _stored_in(storage := penstock.storage)
-    pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
-    key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
+    platform, secrets = _database_of(storage := penstock.storage)
+    pepper = await secrets.open_secret(platform, looks_only=looks_only)
+    key = pepper or token_bytes(KEY_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
@@ -178,7 +177,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         sign_ins=penstock.upstream.sign_ins,
         configured_models=penstock.models.configured,
         delegates=penstock.delegates.protocols,
-        audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
+        audit_keys=None if pepper is None else await secrets.open_audit_keys(pepper, looks_only=looks_only),
         signatures=penstock.signatures,
         still_valid=authenticator.still_valid,
         definitions_changed=changed,
@@ -311,11 +310,11 @@ def _token_authenticator(
     return token_authenticator.TokenAuthenticator(chosen.issuers, chosen.new_client(), platform, clock)
 
 
-def _stored_in(storage: Storage) -> tuple[str, Database]:
-    """Return the file of a storage, and its platform store."""
-    if storage.file is None or storage.database is None:
-        raise Rejected("STORE_UNSUITABLE", "the gate needs a store in a file", "open Penstock with a path")
-    return storage.file, storage.database
+def _database_of(storage: Storage) -> tuple[Database, ServerKeys]:
+    """Return the database of a storage, and where its secrets come from."""
+    if storage.database is None or storage.keys is None:
+        raise Rejected("STORE_UNSUITABLE", "the gate needs a store with a database", "open Penstock with a path")
+    return storage.database, storage.keys
 
 
 def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:

@@ -18,6 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from penstock.app.child_starts import GovernedChildStarts
+from penstock.app.drivers import make_storage
 from penstock.app.executors.delegates import DelegateExecutor
 from penstock.app.executors.governed_nodes import GovernedNodes
 from penstock.app.executors.graph_queries import GraphQueryExecutor
@@ -27,7 +28,7 @@ from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.observability.opened import Observability, traced_commits
 from penstock.app.observability.traced import TracedPerformer
-from penstock.app.storage import Storage, in_file
+from penstock.app.storage import Storage
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
 from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
@@ -57,13 +58,11 @@ from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_w
 from penstock.runtime.upstreams.tools import ToolGuard
 
 if TYPE_CHECKING:
-    from penstock.app import pepper
     from penstock.definitions import validate
     from penstock.definitions.build import workflow as build
     from penstock.runtime.executors.http import executor
     from penstock.runtime.upstreams import tool_registry
 else:
-    pepper = lazy_import("penstock.app.pepper")
     build = lazy_import("penstock.definitions.build.workflow")
     validate = lazy_import("penstock.definitions.validate")
     executor = lazy_import("penstock.runtime.executors.http.executor")
@@ -116,7 +115,6 @@ class Penstock:
         family: str | None = None,
         observe: Callable[[Committed], None] | None = None,
         upstream: UpstreamLink | None = None,
-        pepper_file: Path | None = None,
         governed: bool = False,
         signatures: SignatureTrust | None = None,
         models: ModelLink | None = None,
@@ -128,14 +126,13 @@ class Penstock:
         With `perform=False`, nothing is performed here: for reading, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` is called with everything that this process stores while it performs; it must not block. `upstream`
-        has the MCP servers whose tools a gate imports. `pepper_file` holds the server's secret, which seals secret
-        answers; the default is the file beside the store. With `governed`, schedules and runs start others, and
+        has the MCP servers whose tools a gate imports. With `governed`, schedules and runs start others, and
         approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
         says whose workflows are trusted. `models` has those that tenants register; `stand_in` replaces what performs.
         `observability` makes spans of what is performed.
         """
-        storage = storage or in_file(path)
-        kept, seals = storage.store, _seals(storage, pepper_file)
+        storage = storage or make_storage(path)
+        kept, seals = storage.store, _seals(storage)
         await kept.open()
         evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
         host = EmbeddedHost(
@@ -300,14 +297,14 @@ class Penstock:
         return await self.store.list_runs(query or RunQuery())
 
 
-def _seals(storage: Storage, pepper_file: Path | None) -> AnswerSeals:
-    """Seals with the secret of a store in a file. A store in memory ends with the process, and so does its key."""
-    file, database = storage.file, storage.database
-    if file is None or database is None:
+def _seals(storage: Storage) -> AnswerSeals:
+    """Seals with the secret of a database. A store in memory ends with the process, and so does its key."""
+    keys, database = storage.keys, storage.database
+    if keys is None or database is None:
         return AnswerSeals()
 
     async def secret() -> bytes:
-        found: bytes | None = await pepper.open_pepper(pepper_file or pepper.pepper_path(file), file, database)
+        found = await keys.open_secret(database)
         if found is None:
             raise TypeError("a store that is not only looked at has a secret")
         return found

@@ -26,8 +26,8 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
+from penstock.app.drivers import in_memory
 from penstock.app.penstock import Penstock
-from penstock.app.storage import in_memory
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject, JsonValue

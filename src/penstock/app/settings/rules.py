@@ -54,6 +54,10 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
             message=message,
             hint="listen on 127.0.0.1, or leave the seam off",
         )
+    if server.secret is not None and settings.auth.pepper_file is not None:
+        message = "`server.secret` and `auth.pepper_file` both say where the server's secret is"
+        paths = ("server.secret", "auth.pepper_file")
+        yield SettingsProblem(paths=paths, message=message, hint="keep one of them")
     yield from _backup_problems(settings)
     yield from _approval_problems(settings)
     yield from _issuer_problems(settings)

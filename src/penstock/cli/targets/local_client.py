@@ -113,14 +113,12 @@ def open_local_client(
     """
     settings = command_settings(flags={"storage.path": path}).settings
     workspace = Workspace(database=Path(settings.storage.path), settings=settings)
-    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
             penstock = runner.run(stack.enter_async_context(open_workspace(workspace, create=create)))
             opening = open_gate(
                 penstock,
-                pepper_file=pepper,
                 looks_only=not changes,
                 policy_files=settings.policy.files,
                 stored_graphs=settings.declared_graphs,

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from penstock.app.drivers import has_database, storage_of
 from penstock.app.executors.configured import (
     model_link,
     open_executors,
     open_upstream_link,
     secrets_of,
-    storage_of,
 )
 from penstock.app.observability.opened import open_observability
 from penstock.app.penstock import Penstock
@@ -25,7 +25,6 @@ from penstock.app.signatures import signature_trust
 from penstock.base import limits
 from penstock.cli.declaration import Option
 from penstock.cli.project.step_modules import load_steps
-from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.values import UsageError
 from penstock.runtime.ports.host import Committed
 from penstock.runtime.system import gone_workers
@@ -68,12 +67,6 @@ class Workspace:
             config=config,
         )
 
-    @property
-    def pepper_file(self) -> Path | None:
-        """The secret of the database, where the settings name it."""
-        named = self.settings.auth.pepper_file
-        return Path(named) if named else None
-
     def arguments(self) -> list[str]:
         """The options that name this workspace again."""
         config = [] if self.config is None else ["--config", str(self.config)]
@@ -97,7 +90,7 @@ async def open_workspace(
     `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
     `steps` are those of the workspace if somebody has loaded them already.
     """
-    if not create and not is_store(workspace.database):
+    if not create and not has_database(workspace.database):
         raise UsageError(f"there is no database {workspace.database}; `penstock run` makes one, --db names another")
     folder = workspace.secret_folder
     if folder is not None and not folder.is_dir():
@@ -112,7 +105,6 @@ async def open_workspace(
                 observe=observe,
                 upstream=upstream,
                 models=model_link(workspace.settings, secrets_of(workspace.settings)),
-                pepper_file=workspace.pepper_file,
                 signatures=signature_trust(workspace.settings.workflows.signatures),
             ) as penstock,
         ):
@@ -122,7 +114,6 @@ async def open_workspace(
         open_observability() as observability,
         open_executors(workspace.settings, secret_folder=folder) as equipment,
         Penstock.open(
-            workspace.database,
             storage=storage_of(workspace.settings, workspace.database),
             steps=load_steps(workspace.steps) if steps is None else steps,
             executors=equipment.executors,
@@ -131,7 +122,6 @@ async def open_workspace(
             observe=observe,
             upstream=equipment.upstream,
             models=equipment.models,
-            pepper_file=workspace.pepper_file,
             governed=True,
             observability=observability,
             signatures=signature_trust(workspace.settings.workflows.signatures),

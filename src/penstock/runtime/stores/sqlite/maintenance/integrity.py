@@ -21,6 +21,7 @@ from penstock.definitions.canonical import definition_hash
 from penstock.engine.folding.evolve import fold
 from penstock.engine.pending import next_wake_up_at
 from penstock.engine.status import run_status
+from penstock.runtime.ports.maintenance import IntegrityProblem, IntegrityReport
 from penstock.runtime.ports.runs import DEFAULT_TENANT, RunRow
 from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
 from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
@@ -33,7 +34,7 @@ from penstock.runtime.tables.audit.records import broken_links
 from penstock.runtime.tables.codec import RUN_COLUMNS, definition_of, run_of
 from penstock.runtime.tables.search_rules import folded
 
-__all__ = ["IntegrityProblem", "IntegrityReport", "audit", "damaged_report"]
+__all__ = ["audit", "damaged_report"]
 
 # The value for a run in a file that is older than the column.
 _ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0", "started_by": "''"}
@@ -62,52 +63,6 @@ _LOOSE_PAYLOADS: tuple[tuple[str, str], ...] = (
         "uses of large values belong to no run",
     ),
 )
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntegrityProblem:
-    """One problem, with the file (no run id) or with a run."""
-
-    code: str
-    message: str
-    run_id: str | None = None
-
-    def to_json(self) -> JsonObject:
-        """The problem as JSON."""
-        return {"code": self.code, "message": self.message, "run_id": self.run_id}
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class IntegrityReport:
-    """What was checked and the problems found. A report that is not `complete` stopped at too many problems."""
-
-    runs: int
-    records: int
-    definitions: int
-    problems: tuple[IntegrityProblem, ...]
-    complete: bool = True
-    unchecked_pages: int = 0
-    """Pages of history that an earlier release wrote without a checksum."""
-    unchecked_rows: int = 0
-    """Rows of other tables that an earlier release wrote without a checksum."""
-
-    @property
-    def ok(self) -> bool:
-        """True if there are no problems."""
-        return not self.problems
-
-    def to_json(self) -> JsonObject:
-        """The report as JSON."""
-        return {
-            "ok": self.ok,
-            "complete": self.complete,
-            "runs": self.runs,
-            "records": self.records,
-            "definitions": self.definitions,
-            "unchecked_pages": self.unchecked_pages,
-            "unchecked_rows": self.unchecked_rows,
-            "problems": [problem.to_json() for problem in self.problems],
-        }
 
 
 @dataclass(slots=True)

@@ -1,13 +1,15 @@
-"""The key that signs checkpoints of audit trails. It is stored beside the server's secret, not in the store.
+"""The key that signs checkpoints of audit trails. It is never in the store.
 
-The file is created when the key is first needed, and only its owner can read it. It is read at each use, so that a key
-that another process replaced is used at once. The name of the key is derived from the server's secret. A replaced file
-therefore signs under the same name with another key, which nobody trusts.
+A file with it is created when the key is first needed, and only its owner can read it. It is read at each use, so that
+a key that another process replaced is used at once. The name of the key is derived from the server's secret. A replaced
+file therefore signs under the same name with another key, which nobody trusts.
 
 A key that is to replace the current one is kept in a file beside it until it does. If the process dies in between, the
 next one finds it there, and uses it if the store says that it follows the current key.
 
-Above it: `gate`. Below it: the file system.
+A key in a source that the settings name is read once, and only its operator can replace it.
+
+Above it: `keys`. Below it: `sources`, the file system.
 """
 
 from __future__ import annotations
@@ -21,12 +23,12 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.app.pepper import make_private_file
+from penstock.app.server_secret.sources import MAKE_KEY_HINT, NamedKey, decode_key, make_private_file
 from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.governance.audit.checkpoints import SEED_BYTES, SigningKey
 from penstock.runtime.file_trust import find_file_risk
 
-__all__ = ["AuditKeyFile"]
+__all__ = ["AuditKeyFile", "NamedAuditKey"]
 
 _PREPARED = ".next-"
 # Separates the name of a file from that of a draft of it, which `make_private_file` writes first.
@@ -39,12 +41,6 @@ class AuditKeyFile:
 
     path: Path
     name: str
-
-    @classmethod
-    def beside(cls, secret: Path, fingerprint: str) -> AuditKeyFile:
-        """The key of the server with this secret."""
-        path = secret.with_name(f"{secret.name.removesuffix('.secret')}.audit-key")
-        return cls(path, f"penstock-{fingerprint}")
 
     def exists(self) -> bool:
         """Whether there is a key already."""
@@ -128,3 +124,57 @@ class AuditKeyFile:
             pass  # another process has used it
         except OSError as error:
             raise self._unavailable(type(error).__name__) from error
+
+
+class NamedAuditKey:
+    """The key in a source that the settings name. The server never makes or replaces it."""
+
+    def __init__(self, source: NamedKey, name: str) -> None:
+        self._source = source
+        self._name = name
+        self._key: SigningKey | None = None
+
+    def exists(self) -> bool:
+        """Return True: the settings name a key, and `signing_key` says if it cannot be read."""
+        return True
+
+    async def signing_key(self) -> SigningKey:
+        """Return the key, as it was when it was first read."""
+        if self._key is None:
+            self._key = await asyncio.to_thread(self._read)
+        return self._key
+
+    def new_seed(self) -> bytes:
+        """Return the secret part of a new key."""
+        return secrets.token_bytes(SEED_BYTES)
+
+    async def prepare(self, new: SigningKey) -> None:
+        """Refuse: a process cannot write to the source."""
+        raise self._fixed()
+
+    async def prepared(self) -> list[SigningKey]:
+        """Return nothing: no key can be prepared."""
+        return []
+
+    async def discard(self, new: SigningKey) -> None:
+        """Do nothing: no key can be prepared."""
+
+    async def replace(self, old: SigningKey, new: SigningKey) -> None:
+        """Refuse: a process cannot write to the source."""
+        raise self._fixed()
+
+    def _read(self) -> SigningKey:
+        try:
+            seed = decode_key(self._source.read())
+        except Unavailable as error:
+            message = f"the key that signs audit checkpoints (server.audit_key) cannot be read: {error.message}"
+            raise Unavailable("AUDIT_KEY_UNAVAILABLE", message, error.hint) from error
+        if seed is None:
+            message = f"the value from {self._source} (server.audit_key) is not a key that signs audit checkpoints"
+            raise Unavailable("AUDIT_KEY_UNAVAILABLE", message, MAKE_KEY_HINT)
+        return SigningKey(self._name, seed)
+
+    def _fixed(self) -> Unavailable:
+        message = f"the key that signs audit checkpoints comes from {self._source}, which this server cannot change"
+        hint = "put the key into the file beside the database, rotate it there, and store the new key in the source"
+        return Unavailable("AUDIT_KEY_UNAVAILABLE", message, hint)
