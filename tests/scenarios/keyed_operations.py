@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 
+from penstock.app.drivers import make_storage
 from penstock.app.executors.configured import open_executors
 from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.gate import local_owner, open_gate
@@ -24,7 +25,6 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings.model import HttpSettings, Settings
 from penstock.app.settings.named import ImportSettings, McpServerSettings, ToolRuleSettings
 from penstock.app.settings.upstream_auth import OAuthSettings
-from penstock.app.storage import in_file
 from penstock.base.json import JsonObject
 from penstock.operations.builtin import profile_operations
 from penstock.operations.catalogue.capability import Capability
@@ -193,7 +193,7 @@ async def open_desk(folder: Path, oauth: OAuthWorld, *, profile: bool = False) -
     settings = Settings(mcp_servers={"shop": shop}, http=HttpSettings(allow_private=True))
     more = profile_operations(fixtures=True) if profile else ()
     parts = ServerParts(operations=more, tokens=IssuerDirectory([Issuer()]).choices())
-    storage = in_file(path, backup_folder=str(folder / "backups"))
+    storage = make_storage(path, backup_folder=str(folder / "backups"))
     async with (
         open_executors(settings) as equipment,
         Penstock.open(

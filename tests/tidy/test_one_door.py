@@ -66,7 +66,7 @@ THE_GATE = {
     "operations/gate/policies/history.py": "Tables.release_uses Tables.take_uses",
     "operations/webhooks/receiver.py": "Tables.record_call Tables.release_call",
     "operations/gate/rates/sharing.py": "Tables.exchange_buckets",
-    "app/pepper.py": "Tables.set_mark",
+    "app/server_secret/secret.py": "Tables.set_mark",
     "app/retention.py": "Tables.forget_calls Tables.forget_deliveries Tables.forget_usage",
 }
 # A program that has Penstock in it holds the host in its hands: no gate could keep it from anything.

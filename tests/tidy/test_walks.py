@@ -51,7 +51,7 @@ def test_a_method_of_mcp_is_written_in_the_table_and_where_it_is_handled(method:
 # --- a store: its adapter, and the module that pairs stores with what belongs to them ---------------------------------
 
 STORES = SOURCE / "runtime" / "stores"
-STORE_WIRING = "app/storage.py"
+STORE_WIRING = "app/drivers.py"
 
 
 def store_classes() -> dict[str, str]:

@@ -6,8 +6,8 @@ import asyncio
 
 import pytest
 
+from penstock.app.drivers import in_memory
 from penstock.app.penstock import Penstock
-from penstock.app.storage import in_memory
 from penstock.base.json import JsonObject
 from tests.waiting import SECONDS_MAX
 

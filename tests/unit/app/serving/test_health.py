@@ -5,9 +5,9 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
+from penstock.app.drivers import in_memory
 from penstock.app.penstock import Penstock
 from penstock.app.serving.health import health_checks
-from penstock.app.storage import in_memory
 from penstock.operations.system.health import is_ready
 
 

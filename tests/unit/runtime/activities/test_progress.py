@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from penstock import Penstock, Progress, StepContext, step
-from penstock.app.storage import in_memory
+from penstock.app.drivers import in_memory
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.engine.effects import PerformActivity

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from penstock.app.audit_keys import AuditKeyFile
+from penstock.app.server_secret.audit_keys import AuditKeyFile
 from penstock.base.errors import Conflict, Rejected, Unavailable
 from penstock.governance.audit.checkpoints import SigningKey
 
