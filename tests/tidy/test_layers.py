@@ -58,7 +58,8 @@ VIOLATIONS = {
     "undeclared/__init__.py": ("", "Layers"),
     "rest/violation_surface.py": ("import penstock.engine\n", "Surfaces speak only to operations"),
     "client/violation_client.py": ("import penstock.definitions\n", "The client knows nothing of the server"),
-    "operations/violation_adapter.py": ("import penstock.runtime.stores\n", "Only bootstrap knows the adapters"),
+    "operations/violation_adapter.py": ("import penstock.runtime.executors\n", "Only bootstrap knows the adapters"),
+    "app/violation_store_use.py": ("import penstock.runtime.stores\n", "Only the drivers know the stores"),
     "operations/keys/violation_resource.py": (
         "import penstock.operations.webhooks.views\n",
         "Resources do not import each other",

@@ -20,14 +20,14 @@ __all__ = ["registered_models"]
 
 def registered_models(database: Path) -> frozenset[str]:
     """The models of the default tenant, which the workflow files of a project belong to; none without a database."""
-    if not has_database(database):
-        return frozenset()
-    # In a thread, because some commands that check documents run an event loop already.
-    with ThreadPoolExecutor(1) as thread:
-        try:
+    try:
+        if not has_database(database):
+            return frozenset()
+        # In a thread, because some commands that check documents run an event loop already.
+        with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, _names(database)).result()
-        except PenstockError:
-            return frozenset()  # whoever opens the database says what is wrong with it
+    except PenstockError:
+        return frozenset()  # the command that opens the database says what is wrong with it
 
 
 async def _names(database: Path) -> frozenset[str]:

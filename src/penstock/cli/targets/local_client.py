@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.app.drivers import database_file
 from penstock.app.files.graphs import create_declared_graphs
 from penstock.app.gate import hold_choices, local_owner, open_gate
 from penstock.app.penstock import Penstock
@@ -112,7 +113,7 @@ def open_local_client(
     With `changes_graphs`, the graphs that the settings declare are created if the file does not have them yet.
     """
     settings = command_settings(flags={"storage.path": path}).settings
-    workspace = Workspace(database=Path(settings.storage.path), settings=settings)
+    workspace = Workspace(database=database_file(settings.storage.path), settings=settings)
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
-from penstock.app.drivers import has_database, storage_of
+from penstock.app.drivers import database_file, has_database, storage_of
 from penstock.app.executors.configured import (
     model_link,
     open_executors,
@@ -60,7 +60,7 @@ class Workspace:
     def configured(cls, settings: Settings, *, config: Path | None, secret_folder: Path | None) -> Workspace:
         """As the settings say; `config` is the file that was named for them."""
         return cls(
-            database=Path(settings.storage.path),
+            database=database_file(settings.storage.path),
             steps=settings.steps.modules,
             secret_folder=secret_folder,
             settings=settings,
