@@ -2,8 +2,8 @@
 
 The path of a file is a SQLite database. There is no driver for addresses such as `postgresql://host/name` yet.
 
-Above it: `Penstock`, `gate`, the command line. Below it: the adapters, imported when they are needed. No other module
-knows them.
+Above it: `Penstock`, `gate`, the command line. Below it: the adapters. No other module knows them. All are imported when
+they are needed: a command that only glances at a database needs few of them.
 """
 
 from __future__ import annotations
@@ -12,13 +12,15 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from penstock.app.database_names import scheme_of
-from penstock.app.server_secret.keys import ServerKeys
-from penstock.app.storage import Storage
 from penstock.base.errors import Rejected
 from penstock.base.lazy_import import lazy_import
 
 if TYPE_CHECKING:
+    from penstock.app import storage as storages
+    from penstock.app.server_secret import keys as server_keys
+    from penstock.app.server_secret.keys import ServerKeys
     from penstock.app.settings.model import Settings
+    from penstock.app.storage import Storage
     from penstock.runtime.ports.maintenance import Maintenance
     from penstock.runtime.stores.memory import run_store as memory_runs
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
@@ -28,6 +30,8 @@ if TYPE_CHECKING:
     from penstock.runtime.stores.sqlite.runs import store as sqlite_runs
     from penstock.runtime.stores.sqlite.schema.files import Synchronous
 else:
+    server_keys = lazy_import("penstock.app.server_secret.keys")
+    storages = lazy_import("penstock.app.storage")
     memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
     sqlite_files = lazy_import("penstock.runtime.stores.sqlite.maintenance.file")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
@@ -70,10 +74,10 @@ def make_storage(
     file = database_file(name)
     store = sqlite_runs.SqliteRunStore(name, synchronous=synchronous)
     database = store.database
-    return Storage(
+    return storages.Storage(
         store=store,
         database=database,
-        keys=keys or ServerKeys.beside(file),
+        keys=keys or server_keys.ServerKeys.beside(file),
         memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         backups=None if backup_folder is None else maintenance_of(file).backup_folder(backup_folder),
@@ -87,14 +91,14 @@ def storage_of(settings: Settings, name: str | Path | None = None) -> Storage:
     """Make the storage that the settings name, or the same kind of another database."""
     chosen = settings.storage
     file = database_file(name or chosen.path)
-    keys = ServerKeys.chosen(settings, file)
+    keys = server_keys.ServerKeys.chosen(settings, file)
     return make_storage(file, synchronous=chosen.synchronous, backup_folder=chosen.backup_folder, keys=keys)
 
 
 def in_memory() -> Storage:
     """Runs and definitions in memory, without a database."""
     store = memory_runs.MemoryRunStore()
-    return Storage(store=store, probe=store.workers)
+    return storages.Storage(store=store, probe=store.workers)
 
 
 def maintenance_of(name: str | Path) -> Maintenance:
