@@ -38,6 +38,27 @@ def test_servers_with_the_same_secrets_accept_each_others_keys_and_signatures(tm
     assert not list(tmp_path.glob("*.audit-key"))
 
 
+def test_an_audit_key_is_rotated_in_a_file_and_goes_back_to_its_source(tmp_path: Path) -> None:
+    named, key_file = shop_with(tmp_path, SHARED), tmp_path / "penstock.db.audit-key"
+    named.json("key", "create", "--name", "reader", "--scopes", "workflow:read")
+    named.json("audit", "checkpoint")
+    old = named.json("audit", "key")["public_key"]
+    assert "AUDIT_KEY_UNAVAILABLE" in named.run("audit", "rotate-key", "--json").stdout
+    key_file.write_text(SHARED["SHARED_AUDIT_KEY"], encoding="ascii")
+    key_file.chmod(0o600)
+    (tmp_path / "penstock.yaml").write_text("server: {secret: {env: SHARED_SECRET}}\n", encoding="utf-8")
+    assert named.json("audit", "key")["public_key"] == old
+    new = named.json("audit", "rotate-key")["public_key"]
+    rotated = shop_with(tmp_path, {**SHARED, "SHARED_AUDIT_KEY": key_file.read_text(encoding="ascii")})
+    key_file.unlink()
+    shown = rotated.json("audit", "key")
+    assert (shown["public_key"], new != old, len(shown["statements"])) == (new, True, 1)
+    rotated.json("key", "create", "--name", "other", "--scopes", "workflow:read")
+    rotated.json("audit", "checkpoint")
+    assert rotated.json("audit", "verify")["intact"]
+    assert not key_file.exists()
+
+
 def test_a_server_does_not_start_without_the_secret_and_makes_no_other(tmp_path: Path) -> None:
     with serving(shop_with(tmp_path, SHARED)) as server:
         server.stop(signal.SIGTERM)

@@ -2,8 +2,8 @@
 
 The path of a file is a SQLite database. There is no driver for addresses such as `postgresql://host/name` yet.
 
-Above it: `Penstock`, `gate`, the command line. Below it: the adapters. No other module knows them. All are imported when
-they are needed: a command that only glances at a database needs few of them.
+Above it: `Penstock`, `gate`, the command line. Below it: the adapters, which no other module knows. All are imported
+when they are needed: a command that only glances at a database needs few of them.
 """
 
 from __future__ import annotations

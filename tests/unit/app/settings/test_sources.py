@@ -380,6 +380,16 @@ def test_the_secret_of_the_server_is_a_reference_and_comes_from_one_place() -> N
     assert (written.code, "0a0a0a0a" in written.message) == ("SECRET_IN_SETTINGS", False)
 
 
+@pytest.mark.parametrize("member", ["secret", "audit_key"])
+def test_no_document_can_name_the_source_of_a_key_of_the_server(member: str) -> None:
+    for readable in (
+        f"server: {{{member}: {{env: PENSTOCK_SECRET_OWN}}}}",
+        f"server: {{{member}: {{file: own}}}}\nsecrets: {{OWN: {{file: own}}}}",
+    ):
+        assert only(readable).message == f"documents can read the source of `server.{member}` as `${{secret:NAME}}`"
+    assert loaded(f"server: {{{member}: {{env: OWN}}}}\nsecrets: {{OWN: {{env: OTHER}}}}")
+
+
 def test_a_path_may_begin_with_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     settings = loaded("storage: {path: ~/runs.db}\nsecrets: {KEY: {file: ~/key}}").settings
