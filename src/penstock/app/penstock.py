@@ -14,6 +14,7 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,6 +29,7 @@ from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.observability.opened import Observability, traced_commits
 from penstock.app.observability.traced import TracedPerformer
+from penstock.app.server_secret.keys import ServerKeys
 from penstock.app.storage import Storage
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
@@ -115,6 +117,7 @@ class Penstock:
         family: str | None = None,
         observe: Callable[[Committed], None] | None = None,
         upstream: UpstreamLink | None = None,
+        pepper_file: Path | None = None,
         governed: bool = False,
         signatures: SignatureTrust | None = None,
         models: ModelLink | None = None,
@@ -126,12 +129,12 @@ class Penstock:
         With `perform=False`, nothing is performed here: for reading, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` is called with everything that this process stores while it performs; it must not block. `upstream`
-        has the MCP servers whose tools a gate imports. With `governed`, schedules and runs start others, and
-        approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
-        says whose workflows are trusted. `models` has those that tenants register; `stand_in` replaces what performs.
-        `observability` makes spans of what is performed.
+        has the MCP servers whose tools a gate imports. `pepper_file` is another file for the server's secret. With
+        `governed`, schedules and runs start others, and approvals are escalated, only through an open gate; else the
+        embedding program answers for them. `signatures` says whose workflows are trusted. `models` has those that
+        tenants register; `stand_in` replaces what performs. `observability` makes spans of what is performed.
         """
-        storage = storage or make_storage(path)
+        storage = _with_secret(storage or make_storage(path), pepper_file)
         kept, seals = storage.store, _seals(storage)
         await kept.open()
         evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
@@ -295,6 +298,13 @@ class Penstock:
     async def runs(self, query: RunQuery | None = None) -> RunPage:
         """Runs by filter, newest first."""
         return await self.store.list_runs(query or RunQuery())
+
+
+def _with_secret(storage: Storage, file: Path | None) -> Storage:
+    """A storage whose secret is in another file than its own; the same storage if none is named."""
+    if file is None or storage.keys is None:
+        return storage
+    return replace(storage, keys=ServerKeys.beside(Path(storage.keys.place), file))
 
 
 def _seals(storage: Storage) -> AnswerSeals:
