@@ -21,7 +21,13 @@ from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from penstock.runtime.tables.api_keys import put_key, replace_key, touch_keys
 from penstock.runtime.tables.audit.removal import forget_audit
 from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
-from penstock.runtime.tables.deliveries import add_deliveries, forget_deliveries, save_delivery
+from penstock.runtime.tables.deliveries import (
+    add_deliveries,
+    change_delivery,
+    claim_delivery,
+    forget_deliveries,
+    save_delivery,
+)
 from penstock.runtime.tables.resources import delete_resource, put_resource, put_resources, set_mark
 from tests.conformance.platform_stores import (
     AT,
@@ -73,6 +79,9 @@ OPERATIONS: list[Operation] = [
     lambda store: put_resources(store, [resource("second", etag="etag-2"), resource("fourth")]),
     lambda store: delete_resource(store, "acme", "schema", "refund", expected_etag="etag-2"),
     lambda store: add_deliveries(store, [delivery(0), delivery(1), delivery(0), delivery(2, state="dead")]),
+    lambda store: claim_delivery(store, delivery(1), now=AT + 5, until=AT + 50),
+    lambda store: claim_delivery(store, delivery(1), now=AT + 6, until=AT + 60),  # claimed
+    lambda store: change_delivery(store, delivery(1, attempts=1, next_at=AT + 50), delivery(1, attempts=1)),
     lambda store: save_delivery(store, delivery(0, state="delivered", next_at=None, attempts=1)),
     lambda store: forget_deliveries(store, before=AT + 1, limit=1),
     lambda store: set_mark(store, "place", {"seq": 1}),

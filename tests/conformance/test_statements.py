@@ -122,6 +122,8 @@ USES: dict[str, Use] = {
     "add_deliveries": lambda database: deliveries.add_deliveries(database, [delivery(0), delivery(1, state="dead")]),
     "list_due_deliveries": lambda database: deliveries.list_due_deliveries(database, now=AT, limit=5),
     "read_next_delivery_at": deliveries.read_next_delivery_at,
+    "claim_delivery": lambda database: deliveries.claim_delivery(database, delivery(0), now=AT, until=AT),
+    "change_delivery": lambda database: deliveries.change_delivery(database, delivery(0), delivery(0, attempts=1)),
     "save_delivery": lambda database: deliveries.save_delivery(database, delivery(0, attempts=1)),
     "read_delivery": lambda database: deliveries.read_delivery(database, "acme", "d_0"),
     "list_deliveries": lambda database: deliveries.list_deliveries(

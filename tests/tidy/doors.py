@@ -29,8 +29,8 @@ CHANGING: dict[str, frozenset[str]] = {
     "Database": _names("write"),
     "Tables": _names(
         "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
-        " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark drop_mark"
-        " exchange_buckets forget_usage take_uses release_uses"
+        " put_resource put_resources delete_resource add_deliveries claim_delivery change_delivery save_delivery"
+        " forget_deliveries set_mark drop_mark exchange_buckets forget_usage take_uses release_uses"
     ),
     "Host": _names("register start send try_move release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),

@@ -43,7 +43,7 @@ MACHINERY = {
     "runtime/host/effects.py": "Host.send Host.start",
     "runtime/host/timers.py": "Host.send",
     "runtime/host/leases.py": "Store.heartbeat Store.register_worker Store.remove_worker",
-    "runtime/webhooks/dispatcher.py": "Tables.save_delivery",
+    "runtime/webhooks/dispatcher.py": "Tables.change_delivery Tables.claim_delivery",
     "runtime/webhooks/feed.py": "Tables.add_deliveries Tables.set_mark",
     "app/serving/checkpoints.py": "Tables.set_mark",
     "app/executors/registered_models.py": "Tables.exchange_buckets",
