@@ -67,6 +67,15 @@ async def counted(database: SqliteDatabase) -> None:
     await database.write(lambda transaction: usage.add_usage(transaction, used))
 
 
+async def revoked(database: SqliteDatabase) -> None:
+    """Revoke what somebody made, and delete resources, as operations do with other changes."""
+    maker = "key:aaaaaaaaaaaa"
+    await api_keys.put_key(database, key_row("b", created_by=maker))
+    await database.write(lambda transaction: api_keys.write_revocations(transaction, "acme", maker, AT))
+    await database.write(lambda transaction: resources.write_deletions(transaction, "acme", "schema", ["third"]))
+    await database.read(lambda reader: resources.stored_resource(reader, "acme", "schema", "refund"))
+
+
 async def audited(database: SqliteDatabase) -> None:
     for query in queries():
         await records.list_audit(database, query)
@@ -164,6 +173,7 @@ def recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> set[str]:
                 for use in USES.values():
                     await use(database)
                 await counted(database)
+                await revoked(database)
 
     for name in ("rows", "execute", "many"):
         monkeypatch.setattr(SqliteTransaction, name, recording(name))
