@@ -47,7 +47,7 @@ from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider
 from penstock.runtime.host.definitions import proposed_refusal
 from penstock.runtime.host.effects import RunEffects, activity_call
-from penstock.runtime.host.waiters import RunWatch, moved_within
+from penstock.runtime.host.waiters import RunWatch
 from penstock.runtime.host.writes import first_row, first_write, next_write
 from penstock.runtime.ports.host import Moved, Transcript, Wanted
 from penstock.runtime.ports.platform import CallRecord
@@ -65,6 +65,7 @@ from penstock.runtime.ports.runs import (
     StoredRun,
 )
 from penstock.runtime.secrets import AnswerSeals, Sealer
+from penstock.runtime.shared_timeouts import moved_within
 
 __all__ = ["MailboxHost", "input_from_bytes", "input_to_bytes"]
 

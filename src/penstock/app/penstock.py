@@ -40,11 +40,10 @@ from penstock.engine.inputs import PROGRAM
 from penstock.engine.outcomes import Refused
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import Router, SecretResolver
+from penstock.runtime.definition_rows import name_taken
 from penstock.runtime.executors.step.executor import StepExecutor
-from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.host import Committed, RunHost
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
@@ -52,6 +51,7 @@ from penstock.runtime.run_handle import Run, refusal_error
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.schedules.scheduler import Scheduler
 from penstock.runtime.secrets import AnswerSeals, EnvironmentSecrets
+from penstock.runtime.signatures import SignatureTrust
 from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
 from penstock.runtime.upstreams.tools import ToolGuard

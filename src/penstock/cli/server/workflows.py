@@ -17,7 +17,7 @@ from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
-from penstock.runtime.host.definitions import is_stored
+from penstock.runtime.definition_rows import is_stored
 
 __all__ = ["load_workflow_into", "log_quarantined", "register_workflows"]
 

@@ -40,7 +40,6 @@ from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.operations.telemetry.metrics import Telemetry
-from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
@@ -53,6 +52,7 @@ from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.schedules.scheduler import Scheduler
+from penstock.runtime.signatures import SignatureTrust
 from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 

@@ -29,8 +29,8 @@ from penstock.operations.runs.streams.tool_news import ToolNews
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.operations.runs.waits import QuestionView, question_views
 from penstock.runtime.activities.progress import ProgressNews
-from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
+from penstock.runtime.shared_timeouts import moved_within
 
 __all__ = ["ExecutionResult", "HeldView", "result_of", "wait_for_result"]
 

@@ -35,7 +35,7 @@ from penstock.operations.workflows.storing import (
     version_impact,
 )
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
-from penstock.runtime.host.definitions import definition_row, is_stored
+from penstock.runtime.definition_rows import definition_row, is_stored
 from penstock.runtime.ports.runs import DefinitionRefused, DefinitionRow
 
 __all__ = ["OPERATIONS"]

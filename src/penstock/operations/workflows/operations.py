@@ -54,7 +54,7 @@ from penstock.operations.workflows.views import (
     summary_of,
     view_of,
 )
-from penstock.runtime.host.definitions import is_stored
+from penstock.runtime.definition_rows import is_stored
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,

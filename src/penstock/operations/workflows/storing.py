@@ -28,7 +28,7 @@ from penstock.operations.permissions.authorship import author_of, written_by
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import first_missing, needs_of, protecting_version, scopes_to_start
 from penstock.operations.runs.tool_schemas import governance_of, object_at
-from penstock.runtime.host.definitions import name_taken
+from penstock.runtime.definition_rows import name_taken
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     AnyHash,

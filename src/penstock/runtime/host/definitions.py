@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Rejected
+from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import is_newly_signed
@@ -28,50 +28,27 @@ from penstock.governance.authorship import (
     agents_behind,
     is_proposed,
     proposed_message,
-    takes_over,
 )
 from penstock.runtime.chains import BY_AGENT, SENT_LABEL
-from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.definition_rows import definition_row, is_stored
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPut,
     DefinitionReader,
     DefinitionRow,
     RunStore,
 )
+from penstock.runtime.signatures import SignatureTrust
 
-__all__ = ["StoredWorkflows", "definition_row", "is_stored", "name_taken", "proposed_refusal"]
+__all__ = ["StoredWorkflows", "proposed_refusal"]
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = lazy_import("penstock.definitions.build.workflow")
-
-
-def definition_row(
-    workflow: Workflow, *, tenant: str, created_by: str | None, at: int, author: Author | None = None
-) -> DefinitionRow:
-    """Return the row in which a store keeps a compiled workflow."""
-    return DefinitionRow(
-        hash=workflow.hash,
-        name=workflow.name,
-        version=workflow.version,
-        document=workflow.document,
-        created_at=at,
-        tenant=tenant,
-        created_by=created_by,
-        author=author,
-    )
-
-
-def is_stored(known: DefinitionRow, workflow: Workflow, author: Author | None) -> bool:
-    """Whether a definition is the stored one, with its signature if it has one, and its author still answers for it."""
-    is_same = known.hash == workflow.hash and not is_newly_signed(known.document, workflow.document)
-    return is_same and not takes_over(known.author, author)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -204,20 +181,3 @@ async def proposed_refusal(
         return None
     message = proposed_message(f"workflow {workflow.name}", stored.author, workflow.hash)
     return Refused(PROPOSED, message, hint=PROPOSED_HINT)
-
-
-_WHERE = {
-    "tool": "`expose.tool.name`",
-    "prompt": "`expose.prompt.name`",
-    "resource": "`expose.resource.uri`",
-    "webhook": "the `path` of the trigger",
-    "schedule": "the `id` of the trigger",
-}
-
-
-def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
-    """Return the error for a workflow that claims a name of another one."""
-    message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
-    other = f"choose another name in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
-    hint = f"{other}, or change or delete {taken.owner} first"
-    return Conflict("NAME_TAKEN", message, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})

@@ -29,7 +29,8 @@ from penstock.runtime.activities.performing import (
     input_of,
     unfit_outcome,
 )
-from penstock.runtime.host.effects import ChildStarter, RunEffects, SpendingClock, activity_call
+from penstock.runtime.child_starts import ChildStarter
+from penstock.runtime.host.effects import RunEffects, SpendingClock, activity_call
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.host.timers import Escalate, TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended

@@ -13,10 +13,9 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.state import RunState
-from penstock.runtime.host import waiters
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.waiters import RunWatch, moved_within
-from penstock.runtime.ports.host import LiveRun, Moved
+from penstock.runtime.host.waiters import RunWatch
+from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import AppendOutcome, RunPosition, RunWrite, StoredRun
 from penstock.runtime.stores.memory.run_store import MemoryRunStore
 from tests.waiting import SECONDS_MAX, turns
@@ -230,32 +229,5 @@ def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
             assert looks[0] == ["idle"]
             await looked(2)
             assert looks[1] == ["busy", "idle"]
-
-    asyncio.run(body())
-
-
-def test_those_who_wait_for_long_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        loop, timers = asyncio.get_running_loop(), 0
-        call_at = loop.call_at
-
-        def counted(when: float, callback: Callable[..., object], *given: object) -> asyncio.TimerHandle:
-            nonlocal timers
-            timers += 1
-            return call_at(when, callback, *given)
-
-        waiting: list[Moved] = [loop.create_future() for _ in range(100)]
-        woken: Moved = loop.create_future()
-        loop.call_soon(woken.set_result, None)
-        monkeypatch.setattr(loop, "call_at", counted)
-        monkeypatch.setattr(waiters, "_SHARED_SECONDS_MIN", 0.01)
-        began = loop.time()
-        async with asyncio.timeout(SECONDS_MAX):
-            timers = 0
-            await asyncio.gather(*(moved_within(moved, 0.05) for moved in waiting), moved_within(woken, 0.05))
-        assert loop.time() - began >= 0.05
-        assert timers <= 2  # one, or two if a tick of the clock came in between
-        assert all(moved.result() is None for moved in waiting)
-        assert not any(waiters._TICKS[loop].values())
 
     asyncio.run(body())

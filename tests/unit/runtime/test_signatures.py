@@ -14,7 +14,7 @@ from penstock.base.errors import Rejected
 from penstock.base.json import JsonObject
 from penstock.definitions.canonical import canonical_json, definition_hash, signature_of, without_signature
 from penstock.definitions.signature import public_key_spki, sign_definition
-from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.signatures import SignatureTrust
 
 KEY, OTHER = Ed25519PrivateKey.from_private_bytes(bytes(32)), Ed25519PrivateKey.from_private_bytes(bytes([1]) * 32)
 DOCUMENT: JsonObject = {
