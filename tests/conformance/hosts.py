@@ -26,7 +26,7 @@ from penstock.runtime.activities.performing import (
 )
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.runs import DefinitionChanges, DefinitionReader
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, until_found
 
 __all__ = ["CASES", "END", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 
@@ -96,8 +96,7 @@ class HostBench(Generic[HostT]):
             state = await self.host.read(run_id)
             while state is None or not condition(state):
                 if state is None:  # not started yet
-                    await self.host.next_commit(timeout_seconds=0.2)
-                    state = await self.host.read(run_id)
+                    state = await until_found(lambda: self.host.read(run_id))
                 else:
                     state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=SECONDS_MAX)
             return state

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -49,7 +49,7 @@ from penstock.runtime.host.definitions import proposed_refusal
 from penstock.runtime.host.effects import RunEffects, activity_call
 from penstock.runtime.host.waiters import RunWatch
 from penstock.runtime.host.writes import first_row, first_write, next_write
-from penstock.runtime.ports.host import Moved, Transcript, Wanted
+from penstock.runtime.ports.host import Moved, Wanted
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -450,17 +450,8 @@ class MailboxHost:
             await moved_within(moved, timeout_seconds)
         return await self.read(run_id)
 
-    def known_state(self, row: RunRow) -> RunState | None:
-        return None
-
-    async def watched_state(self, run_id: str) -> RunState | None:
-        return await self.read(run_id)
-
     def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
         return self._watch.entered(run_id, after_seq=after_seq)
-
-    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
-        return nullcontext(Transcript())
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         loop = asyncio.get_running_loop()
@@ -473,9 +464,6 @@ class MailboxHost:
                     return state
                 if not state.terminal:
                     await moved_within(ended, deadline - loop.time())
-
-    async def next_commit(self, *, timeout_seconds: float) -> None:
-        await self._watch.next_commit(timeout_seconds=timeout_seconds)
 
     def stop_waiting(self) -> None:
         self._watch.stop_waiting()
@@ -490,9 +478,6 @@ class MailboxHost:
 
     async def fold(self, records: Sequence[Record]) -> RunState:
         return fold(records)
-
-    def perform_also(self, run_id: str) -> None:
-        """It performs every run."""
 
 
 def _is_work(state: RunState, effect: Effect) -> bool:

@@ -51,7 +51,7 @@ READING: dict[str, frozenset[str]] = {
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
-        " watched_state known_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions"
+        " wait_for_end stop_waiting newest row list_runs positions"
         " fold evaluate_for subscribe perform_also follow_authors"
     ),
     "Scheduler": _names("start stop nudge fresh find taken"),

@@ -45,6 +45,7 @@ from penstock.runtime.executors.step.executor import StepExecutor
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import Committed, RunHost
+from penstock.runtime.ports.run_memory import NoRunMemory, RunMemory
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
 from penstock.runtime.run_handle import Run, refusal_error
@@ -79,11 +80,18 @@ class Penstock:
     """Workflows and their runs on one store."""
 
     def __init__(
-        self, *, storage: Storage, host: RunHost, driver: Driver | None, new_id: Callable[[], str] = new_run_id
+        self,
+        *,
+        storage: Storage,
+        host: RunHost,
+        driver: Driver | None,
+        run_memory: RunMemory | None = None,
+        new_id: Callable[[], str] = new_run_id,
     ) -> None:
         self.storage = storage
         self.store = store = storage.store
         self.host = host
+        self.run_memory: RunMemory = run_memory or NoRunMemory(host)
         self.driver = driver
         self.step_executor: StepExecutor | None = None
         self.scheduler = Scheduler(host=host, store=store, report=_report)
@@ -153,7 +161,7 @@ class Penstock:
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
         http_executor = LazyExecutor(make=_http_executor)
         try:
-            penstock = cls(storage=storage, host=host, driver=None)
+            penstock = cls(storage=storage, host=host, driver=None, run_memory=host)
             penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
             penstock.observability = observability or penstock.observability

@@ -32,7 +32,7 @@ def test_an_update_returns_what_the_run_says_after_it_was_taken(early: bool) -> 
             if early:
                 await run.pause()
                 waiting = asyncio.ensure_future(run.update("add", {"by": 3}, query=".state.total"))
-                await penstock.host.next_commit(timeout_seconds=240)
+                await penstock.run_memory.next_commit(timeout_seconds=240)
                 await run.resume()
                 assert await waiting == 3
             else:

@@ -135,7 +135,7 @@ async def _own_view(context: Context, row: RunRow) -> ExecutionView:
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"run {row.run_id} was deleted")
-    state = services.host.known_state(stored.row)
+    state = services.run_memory.known_state(stored.row)
     view_now = partial(view_of_run, stored.row, workflow, stored.records, services.base_path, state=state)
     if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         view = view_now()

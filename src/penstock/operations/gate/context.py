@@ -47,6 +47,7 @@ from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.run_memory import RunMemory
 from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
@@ -300,6 +301,8 @@ class Services:
     store: RunStore
     platform: Database
     host: RunHost
+    run_memory: RunMemory
+    """What this process has in memory of runs."""
     scheduler: Scheduler
     clock: Clock
     new_id: Callable[[], str]
@@ -326,6 +329,8 @@ class Services:
     """Decides what scopes allow: None where only scopes decide, as in programs that embed the library."""
     keys_changed: Notifier[[]] = field(default_factory=Notifier)
     """Called when a key was revoked, so that open streams check at once whether their key is still valid."""
+    perform_also: Callable[[str], None] = field(default=lambda run_id: None)
+    """Performs a run that a run here waits for, if this process performs only some runs."""
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
     """Whether an authenticated principal may go on. Open streams ask this repeatedly."""
     open_streams: OpenStreams = field(default_factory=OpenStreams)

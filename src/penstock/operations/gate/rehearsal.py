@@ -53,8 +53,8 @@ READS: Mapping[str, frozenset[str]] = {
     ),
     "platform": frozenset({"changed", "one", "read", "rows", "set_aside"}),
     "host": frozenset(
-        {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
-        | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
+        {"read", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
+        | {"evaluator", "progress", "violations", "evaluate_for", "fold"}
     ),
     "scheduler": frozenset({"find", "fresh", "taken"}),
     "graphs": frozenset(

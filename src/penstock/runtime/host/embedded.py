@@ -44,8 +44,9 @@ from penstock.runtime.host.live_runs import EndedRuns, LiveRuns
 from penstock.runtime.host.waiters import RunWatch, Transcripts
 from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write, usage_of
 from penstock.runtime.ports.commits import Commit, commit_of, in_this_context
-from penstock.runtime.ports.host import Committed, LiveRun, Moved, Transcript, Wanted
+from penstock.runtime.ports.host import Committed, LiveRun, Moved, Wanted
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.run_memory import Transcript
 from penstock.runtime.ports.runs import (
     Appended,
     AppendOutcome,

@@ -21,7 +21,8 @@ import msgspec
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.engine.state import RunState
-from penstock.runtime.ports.host import Committed, Moved, Transcript, Wanted
+from penstock.runtime.ports.host import Committed, Moved, Wanted
+from penstock.runtime.ports.run_memory import Transcript
 from penstock.runtime.ports.runs import RunPosition, StoredRunReader
 from penstock.runtime.shared_timeouts import moved_within
 

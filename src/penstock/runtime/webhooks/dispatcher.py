@@ -27,8 +27,8 @@ from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.ports.database import Database
-from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
+from penstock.runtime.ports.run_memory import RunMemory
 from penstock.runtime.ports.runs import RunRow, StoredRunReader
 from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.tables.deliveries import (
@@ -143,7 +143,7 @@ class DeliveryDispatcher:
 
     platform: Database
     store: StoredRunReader
-    host: RunReader
+    runs: RunMemory
     clock: Clock
     pepper: bytes
     sender: Sender
@@ -205,7 +205,7 @@ class DeliveryDispatcher:
                 mark = None
                 await asyncio.sleep(_FAULT_PAUSE_SECONDS)
             await asyncio.sleep(_FEED_PAUSE_SECONDS)
-            await self.host.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS)
+            await self.runs.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS)
 
     async def _queue_everything(self) -> None:
         has_more = True

@@ -34,7 +34,6 @@ _PROCESS = {
         "live",
         "live_runs",
         "may_perform",
-        "next_commit",
         "perform_also",
         "reloaded",
         "subscribe",
