@@ -106,7 +106,7 @@ def test_a_conversation_at_a_terminal(place: Place) -> None:
         terminal.type("A-1\n")
         terminal.expect("It arrives tomorrow.\r\n> ")
         terminal.type("/exit\n")
-        terminal.expect("to go on: penstock agent chat support --session s_")
+        terminal.expect("to continue: penstock agent chat support --session s_")
         assert terminal.end() == 0
 
 

@@ -35,7 +35,7 @@ from penstock.runtime.host.signatures import SignatureTrust, SignatureVerdict
 
 __all__ = ["sign_command", "verify_signature_command"]
 
-FilesArgument = Annotated[list[Path] | None, Argument(metavar="[FILE]...", help="Workflow files, YAML or JSON.")]
+FilesArgument = Annotated[list[Path] | None, Argument(metavar="FILE", help="Workflow files, YAML or JSON.")]
 
 
 def sign_command(
