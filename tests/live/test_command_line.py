@@ -106,7 +106,7 @@ def test_an_execution_is_started_steered_and_listed(place: Place) -> None:
     name = place.variables["NAME"]
     execution_id = f"{name}.first"
     started = place.json(
-        *("workflow", "execute", name, "--input", '{"id": "A-1"}', "--execution-id", execution_id),
+        *("workflow", "start", name, "--input", '{"id": "A-1"}', "--execution-id", execution_id),
         *("--labels", "team=a", "--labels", "day=1"),
     )
     assert started["status"] == "waiting_signal"
@@ -124,7 +124,7 @@ def test_an_execution_is_started_steered_and_listed(place: Place) -> None:
 def test_every_page_is_listed_on_demand(place: Place) -> None:
     name = place.variables["NAME"]
     for number in range(3):
-        place.run("workflow", "execute", name, "--execution-id", f"{name}.page.{number}")
+        place.run("workflow", "start", name, "--execution-id", f"{name}.page.{number}")
     one = place.json("runs", "list", "--limit", "1", "--workflow-id", name)
     assert len(one["items"]) == 1
     assert one["next_cursor"]
@@ -142,7 +142,7 @@ def test_every_page_is_listed_on_demand(place: Place) -> None:
         (("workflow", "list", "--limit", "0"), 5, "INVALID_ARGUMENTS"),
         (("workflow", "create", "--file", "order.yaml"), 6, "WORKFLOW_EXISTS"),
         (("workflow", "create", "--file", "nowhere.yaml"), 2, "nowhere.yaml"),
-        (("workflow", "execute", "x", "--input", "{"), 2, "not JSON"),
+        (("workflow", "start", "x", "--input", "{"), 2, "not JSON"),
     ],
     ids=["not_found", "rejected", "conflict", "no_file", "no_json"],
 )
@@ -170,7 +170,7 @@ def test_keys_audit_and_registries_have_commands(place: Place) -> None:
 
 def test_an_idempotency_key_makes_a_command_happen_once(place: Place) -> None:
     name = place.variables["NAME"]
-    command = ("workflow", "execute", name, "--idempotency-key", f"{name}-once")
+    command = ("workflow", "start", name, "--idempotency-key", f"{name}-once")
     first = place.json(*command)
     assert place.json(*command) == first
     place.run("runs", "cancel", first["execution_id"])
@@ -179,7 +179,7 @@ def test_an_idempotency_key_makes_a_command_happen_once(place: Place) -> None:
 def test_a_stream_is_left_with_ctrl_c(place: Place) -> None:
     name = place.variables["NAME"]
     execution_id = f"{name}.left"
-    place.run("workflow", "execute", name, "--execution-id", execution_id)
+    place.run("workflow", "start", name, "--execution-id", execution_id)
     process = place.start("runs", "stream", execution_id, "--json")
     assert process.stdout is not None
     with process:
@@ -202,7 +202,7 @@ def test_runs_of_a_server_are_shown_and_changed_by_the_same_commands(server: Liv
     )
     (tmp_path / "ask.yaml").write_text(document, encoding="utf-8")
     there.run("workflow", "create", "--file", "ask.yaml")
-    there.run("workflow", "execute", "ask_somebody", "--execution-id", "asked")
+    there.run("workflow", "start", "ask_somebody", "--execution-id", "asked")
     assert "asked" in there.run("runs", "list", "--workflow", "ask_somebody", "--since", "1h")
     assert there.json("runs", "show", "asked")["status"] == "waiting_input"
     there.run("runs", "pause", "asked")

@@ -152,18 +152,18 @@ TABLE = (
     Bad("INVALID_ARGUMENTS", "execution.list", {"limit": 0}, ("runs", "list", "--limit", "0")),
     Bad("INVALID_ARGUMENTS", "execution.list", {"label": "red"}, ("runs", "list", "--label", "red")),
     Bad("INVALID_ARGUMENTS", "execution.list", {"status": ["odd"]}, ("runs", "list", "--status", "odd")),
-    Bad("WORKFLOW_NOT_FOUND", "workflow.execute", {"workflow_id": "nothing"}, ("workflow", "execute", "nothing")),
+    Bad("WORKFLOW_NOT_FOUND", "workflow.execute", {"workflow_id": "nothing"}, ("workflow", "start", "nothing")),
     Bad(
         "INPUT_INVALID",
         "workflow.execute",
         {"workflow_id": "order", "input": 1},
-        ("workflow", "execute", "order", "--input", "1"),
+        ("workflow", "start", "order", "--input", "1"),
     ),
     Bad(
         "INVALID_ARGUMENTS",
         "workflow.execute",
         {"workflow_id": "order", "execution_id": "a b"},
-        ("workflow", "execute", "order", "--execution-id", "a b"),
+        ("workflow", "start", "order", "--execution-id", "a b"),
     ),
     Bad("WORKFLOW_EXISTS", "workflow.create", {"source": ORDER}, ("workflow", "create", "--file", "order.yaml")),
     Bad(
@@ -242,9 +242,9 @@ def everywhere(server: LiveServer, tmp_path_factory: pytest.TempPathFactory) -> 
         for words in (
             ("workflow", "create", "--file", "order.yaml"),
             ("workflow", "create", "--file", "twice.yaml"),
-            ("workflow", "execute", "order", "--execution-id", "asks"),
-            ("workflow", "execute", "twice", "--execution-id", "both"),
-            ("workflow", "execute", "order", "--execution-id", "ended", "--input", '{"id": "A"}'),
+            ("workflow", "start", "order", "--execution-id", "asks"),
+            ("workflow", "start", "twice", "--execution-id", "both"),
+            ("workflow", "start", "order", "--execution-id", "ended", "--input", '{"id": "A"}'),
             ("runs", "answer", "ended", "ok=true"),
         ):
             code, told = found.command(words, *where)
@@ -282,7 +282,7 @@ def test_a_refusal_says_on_every_surface_what_happened_and_what_to_do(everywhere
         # The hint is folded at the width of a terminal.
         printed = " ".join(everywhere.printed(bad.words, *where).split())
         assert f"{bad.code}: " in printed
-        listed = "`errors`" in error["hint"] and error["details"].get("errors")
+        listed = any(f"`{name}`" in error["hint"] and error["details"].get(name) for name in ("errors", "findings"))
         assert listed or " ".join(f"hint: {error['hint']}".split()) in printed
     if bad.openwop is not None:
         answer = everywhere.openwop(*bad.openwop)
@@ -311,3 +311,29 @@ def _timeless(value: Any) -> Any:
         kept = [name for name in value if not name.endswith(differing) and name not in ("at", "starter")]
         return {name: _timeless(value[name]) for name in kept}
     return [_timeless(item) for item in value] if isinstance(value, list) else value
+
+
+SWITCH = '  - {id: s, type: switch, default: go, cases: [{when: "${ .input.id }", next: go}]}'
+STUMBLES = {
+    "unquoted": (ORDER.replace('"${ .input.id }"', "${ .input.id }"), 'output: {id: "${ .input.id }"}'),
+    "wrapped": (
+        ORDER.replace(
+            "nodes:", 'nodes:\n  - {id: s, type: switch, cases: [{when: "${ .input.id }", next: go}], default: go}'
+        ),
+        "write `when: .input.id`",
+    ),
+}
+
+
+@pytest.mark.parametrize(("source", "fix"), STUMBLES.values(), ids=STUMBLES.keys())
+def test_the_first_mistakes_of_newcomers_come_with_their_fix(everywhere: Everywhere, source: str, fix: str) -> None:
+    (everywhere.folder / "stumble.yaml").write_text(source, encoding="utf-8")
+    stored = Bad("INVALID_DOCUMENT", "workflow.create", {"source": source}, ())
+    (finding,) = everywhere.rest(stored)["details"]["findings"]
+    assert fix in finding["hint"]
+    assert fix in everywhere.mcp(stored)["content"][0]["text"]
+    checked = Bad("", "workflow.validate", {"source": source}, ())
+    assert everywhere.rest(checked)["findings"] == [finding]
+    assert everywhere.mcp(checked)["structuredContent"]["findings"] == [finding]
+    assert fix in everywhere.printed(("validate", "stumble.yaml"))
+    assert fix in everywhere.printed(("workflow", "create", "--file", "stumble.yaml", "--db", "codes.db"))

@@ -34,7 +34,7 @@ from penstock.base.ids import DEFAULT_TENANT, id_in_tenant
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Finding, Severity, summarize
 from penstock.engine import inputs
 from penstock.engine.inputs import PROGRAM
 from penstock.engine.outcomes import Refused
@@ -390,9 +390,7 @@ def _text(source: str | Path) -> tuple[str, str | None]:
     return Path(source).read_text(encoding="utf-8"), str(source)
 
 
-def _refused(errors: Sequence[Any]) -> Rejected:
-    first = errors[0]
-    place = first.location or first.path or "/"
-    message = f"the workflow has {len(errors)} mistakes; first, at {place}: {first.message}"
+def _refused(errors: Sequence[Finding]) -> Rejected:
+    message = summarize("the workflow", errors)
     listed: list[JsonValue] = [item.to_json() for item in errors]
     return Rejected("INVALID_DOCUMENT", message, "run `penstock validate` to see every mistake", {"findings": listed})

@@ -34,7 +34,7 @@ def robot(server: LiveServer) -> str:
 
 HELD = {
     "graph.load": ("graphs", "load", "crm", "data.jsonl"),
-    "workflow.execute": ("workflow", "execute", "erase_customer", "--input", '{"customer": "C-1"}'),
+    "workflow.execute": ("workflow", "start", "erase_customer", "--input", '{"customer": "C-1"}'),
     "workflow.delete": ("workflow", "delete", "erase_customer"),
 }
 

@@ -98,18 +98,25 @@ def _problem(code: str, message: str, hint: str | None, details: JsonObject, *, 
         return
     lines = [clean(message if code == "USAGE" else f"{code}: {message}")]
     mistakes = _mistakes(details)
-    # The message already has the first mistake, so a list is printed only for several.
-    lines += [f"  - {clean(mistake)}" for mistake in mistakes] if len(mistakes) > 1 else []
-    if hint and not (mistakes and "`errors`" in hint):
+    # The message already has the first mistake, so a list is printed only for several, or if it says how to correct it.
+    lines += [f"  - {clean(mistake)}" for mistake in mistakes] if len(mistakes) > 1 or details.get("findings") else []
+    if hint and not (mistakes and ("`errors`" in hint or "`findings`" in hint)):
         lines.append(f"  hint: {clean(hint)}")
     console.print_problem("\n".join(lines))
 
 
 def _mistakes(details: JsonObject) -> list[str]:
-    """Every mistake that a refusal lists, with its place."""
-    listed = details.get("errors")
+    """Every mistake that a refusal lists, with its place, and how to correct it."""
+    listed = details.get("errors") or details.get("findings")
     found = [item for item in listed if isinstance(item, dict)] if isinstance(listed, list) else []
-    return [f"{item.get('pointer') or '/'}: {item.get('message')}" for item in found[:_MISTAKES_MAX]]
+    return [_mistake(item) for item in found[:_MISTAKES_MAX]]
+
+
+def _mistake(item: JsonObject) -> str:
+    line, pointer = item.get("line"), item.get("pointer") or item.get("path")
+    place = pointer or "/" if line is None else f"{line}:{item.get('column')}"
+    fix = item.get("hint")
+    return f"{place}: {item.get('message')}" + (f"; {fix}" if fix else "")
 
 
 class CallHeld(Exception):

@@ -3,7 +3,7 @@
 Every reader and check in `definitions` returns findings; the surfaces print or send them. This module checks nothing.
 """
 
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
@@ -11,7 +11,7 @@ from penstock.base.choices import nearest
 from penstock.base.json import JsonObject
 from penstock.base.limits import GUESS_CHARACTERS_MAX, GUESS_COMPARISONS_MAX
 
-__all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "suggestion"]
+__all__ = ["Finding", "NameSuggestions", "Position", "Severity", "nearest", "suggestion", "summarize"]
 
 # Nobody reads a hint with more names than this.
 _LISTED_MAX = 6
@@ -65,6 +65,15 @@ class Finding:
             "keyword": self.keyword,
         }
         return {name: value for name, value in fields.items() if value is not None}
+
+
+def summarize(subject: str, findings: Sequence[Finding]) -> str:
+    """Return a sentence about the mistakes of a document: how many there are, and the first one with its place."""
+    first = findings[0]
+    place = first.location or first.path or "/"
+    if len(findings) == 1:
+        return f"{subject} has a mistake at {place}: {first.message}"
+    return f"{subject} has {len(findings)} mistakes; first, at {place}: {first.message}"
 
 
 def suggestion(word: str, candidates: Iterable[str]) -> str | None:

@@ -318,8 +318,7 @@ def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = 
     message, hint = tool_list.naming.of(error.message), tool_list.naming.of(hint_of(error) or "")
     lines, issues = [f"{error.code}: {message}"], _issues(error)
     for item in issues[:_ISSUES_SHOWN]:
-        pointer = item.get("pointer") or item.get("path") or "/"
-        lines.append(f"- {pointer}: {item.get('message')}")
+        lines.append(f"- {_place_of(item)}: {item.get('message')}" + (f"; {fix}" if (fix := item.get("hint")) else ""))
     if len(issues) > _ISSUES_SHOWN:
         lines.append(f"- and {len(issues) - _ISSUES_SHOWN} more")
     if issues and error.code == "INVALID_ARGUMENTS":
@@ -341,6 +340,14 @@ def error_result(error: PenstockError, tool_list: ToolList, tool: Tool | None = 
     if len(encode_bytes(text)) > most:
         text = _in_part(text, most)
     return {**_complete(_bounded("\n".join(lines), most), None, is_error=True), "_meta": {ERROR_META: text}}
+
+
+def _place_of(issue: JsonObject) -> str:
+    """Return where a mistake is: in the arguments, in a document, or in the text of one."""
+    place = issue.get("pointer") or issue.get("path")
+    if not place and (line := issue.get("line")) is not None:
+        return f"{line}:{issue.get('column')}"
+    return str(place or "/")
 
 
 def _issues(error: PenstockError) -> list[JsonObject]:

@@ -18,7 +18,7 @@ from penstock.base.errors import Conflict, Rejected
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.agents.entries import document_of_agent
 from penstock.definitions.agents.schemas import is_agent
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Severity, summarize
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.agent_names import AGENT_KIND, AGENT_NAME_TAKEN, DELEGATE_TAKEN
@@ -108,7 +108,7 @@ async def _check(context: Context, given: Any) -> None:
     findings = await context.services.documents.findings(document, tenant=context.tenant)
     errors = [item for item in findings if item.severity is Severity.ERROR]
     if errors:
-        message = f"the agent has {len(errors)} mistakes; first, at {errors[0].path}: {errors[0].message}"
+        message = summarize("the agent", errors)
         listed: list[JsonValue] = [item.to_json() for item in errors]
         raise Rejected(
             "AGENT_INVALID",

@@ -16,7 +16,7 @@ from msgspec import Meta
 from penstock.base import limits
 from penstock.base.errors import LimitExceeded, Rejected
 from penstock.base.json import JsonObject, JsonValue
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Severity, summarize
 from penstock.operations.catalogue.capability import Capability
 from penstock.operations.gate.context import Context
 from penstock.operations.named_schemas import with_registered
@@ -160,7 +160,7 @@ async def _prepared_tool(context: Context, body: JsonObject, was: ResourceRow | 
     findings = await context.services.documents.findings(document, tenant=context.tenant)
     errors = [item for item in findings if item.severity is Severity.ERROR]
     if errors:
-        message = f"the tool has {len(errors)} mistakes; first, at {errors[0].path}: {errors[0].message}"
+        message = summarize("the tool", errors)
         listed: list[JsonValue] = [item.to_json() for item in errors]
         raise Rejected(
             TOOL_INVALID, message, errors[0].hint or "correct the mistakes that `findings` lists", {"findings": listed}

@@ -19,7 +19,7 @@ from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.checks.governance import misspelt_scopes
 from penstock.definitions.model import Workflow
-from penstock.definitions.source.findings import Finding, Severity
+from penstock.definitions.source.findings import Finding, Severity, summarize
 from penstock.definitions.start_needs import StartNeeds, start_needs
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import needed_scopes
@@ -141,10 +141,7 @@ def _refuse_errors(findings: tuple[Finding, ...]) -> None:
     errors = [item for item in findings if item.severity is Severity.ERROR]
     if not errors:
         return
-    first = errors[0]
-    message = (
-        f"the document has {len(errors)} mistakes; first, at {first.location or first.path or '/'}: {first.message}"
-    )
+    message = summarize("the document", errors)
     listed: list[JsonValue] = [item.to_json() for item in errors]
     raise Rejected(
         "INVALID_DOCUMENT",

@@ -24,7 +24,7 @@ from penstock.definitions.jq.templates import SECRET_REFERENCE
 from penstock.definitions.model import ACTIVITY_TYPES
 from penstock.definitions.nodes import ACTIVITY_KINDS
 from penstock.definitions.reached import ANY, Reached, reached_by
-from penstock.definitions.source.findings import Severity
+from penstock.definitions.source.findings import Severity, summarize
 from penstock.operations.catalogue.capability import Capability, Example, Reply, Route
 from penstock.operations.catalogue.declaring import operation
 from penstock.operations.catalogue.fields import WorkflowId
@@ -192,7 +192,7 @@ async def _checked(context: Context, node: JsonObject, whole: JsonObject) -> Jso
     findings = await context.services.documents.findings(document, tenant=context.tenant)
     errors = [item for item in findings if item.severity is Severity.ERROR]
     if errors:
-        message = f"the task has {len(errors)} mistakes; first: {errors[0].message}"
+        message = summarize("the task", errors)
         listed: list[JsonValue] = [item.to_json() for item in errors]
         raise Rejected(
             "INVALID_DOCUMENT",

@@ -22,7 +22,7 @@ from penstock.definitions.checks.shape.document import published_diagnostics
 from penstock.definitions.durations import parse_instant_ms
 from penstock.definitions.model import Workflow
 from penstock.definitions.outline.document import is_native
-from penstock.definitions.source.findings import Severity, suggestion
+from penstock.definitions.source.findings import Severity, suggestion, summarize
 from penstock.definitions.validate import validate_document
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision, Refused
@@ -375,8 +375,7 @@ def _compiled(definition: JsonValue) -> Workflow | CallProblem:
     findings = [item for item in validate_document(definition) if item.severity is Severity.ERROR]
     if findings:
         listed: list[JsonValue] = [item.to_json() for item in findings]
-        first = findings[0]
-        message = f"the definition has {len(findings)} mistakes; first: {first.path or '/'}: {first.message}"
+        message = summarize("the definition", findings)
         details: JsonObject = {"findings": listed}
         if not is_native(definition):
             details["errors"] = [

@@ -2,7 +2,7 @@
 
 import pytest
 
-from penstock.definitions.source.findings import Finding, Position, Severity, nearest, suggestion
+from penstock.definitions.source.findings import Finding, Position, Severity, nearest, suggestion, summarize
 
 
 def test_a_finding_leaves_out_what_is_not_known() -> None:
@@ -62,3 +62,10 @@ def test_the_nearest_candidate_is_offered(word: str, candidates: list[str], expe
 def test_a_suggestion_is_a_question() -> None:
     assert suggestion("pya", ["pay"]) == "did you mean `pay`?"
     assert suggestion("xyz", ["pay"]) is None
+
+
+def test_a_summary_counts_the_mistakes_and_places_the_first_one() -> None:
+    first = Finding(code="X", message="no such node", path="/nodes/0", position=Position(3, 7))
+    other = Finding(code="Y", message="m", path="/nodes/1")
+    assert summarize("the workflow", [first]) == "the workflow has a mistake at 3:7: no such node"
+    assert summarize("the workflow", [other, first]) == "the workflow has 2 mistakes; first, at /nodes/1: m"

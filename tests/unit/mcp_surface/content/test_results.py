@@ -101,6 +101,24 @@ def test_a_refusal_with_a_thousand_mistakes_names_the_first_ones() -> None:
     assert len(json.dumps(result["_meta"])) <= limits.MCP_RESULT_CHARACTERS_MAX + 1_000
 
 
+def test_a_refused_document_says_where_each_mistake_is_and_how_to_correct_it() -> None:
+    findings: list[JsonValue] = [
+        {
+            "message": "a value stands here without quotes",
+            "path": "",
+            "line": 3,
+            "column": 7,
+            "hint": "put it in quotes",
+        },
+        {"message": "unknown node", "path": "/nodes/0/next", "line": 9, "column": 1},
+    ]
+    refusal = Rejected("INVALID_DOCUMENT", "it has 2 mistakes", "correct them", {"findings": findings})
+    result: Any = error_result(refusal, WHOLE)
+    lines = result["content"][0]["text"].splitlines()
+    assert "- 3:7: no quotes; put it in quotes" in lines
+    assert "- /nodes/0/next: unknown node" in lines
+
+
 def test_a_question_that_this_client_cannot_answer_says_who_can_and_where() -> None:
     asked = QuestionView(
         interrupt_id="ask:1", node_id="ask", visit=1, prompt="Refund?", answer_schema=None, approvers={"group": "leads"}
