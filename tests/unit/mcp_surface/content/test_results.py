@@ -104,7 +104,7 @@ def test_a_refusal_with_a_thousand_mistakes_names_the_first_ones() -> None:
 def test_a_refused_document_says_where_each_mistake_is_and_how_to_correct_it() -> None:
     findings: list[JsonValue] = [
         {
-            "message": "a value stands here without quotes",
+            "message": "no quotes",
             "path": "",
             "line": 3,
             "column": 7,
