@@ -15,9 +15,9 @@ from typing import Any
 
 import pytest
 
+from penstock.app.drivers import make_storage
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.storage import in_file
 from penstock.operations.gate.context import GateLimits
 from penstock.runtime.activities.routing import Router
 from penstock.runtime.executors.step.executor import StepExecutor
@@ -62,7 +62,7 @@ def open_caller(tmp_path: Path, faults: list[str]) -> OpenGate:
 
     @asynccontextmanager
     async def opened(**choices: Any) -> AsyncIterator[Caller]:
-        storage, registry = in_file(tmp_path / "penstock.db"), StepRegistry()
+        storage, registry = make_storage(tmp_path / "penstock.db"), StepRegistry()
         registry.register(double)
         await storage.store.open()
         host = MailboxHost(

@@ -12,8 +12,9 @@ import msgspec
 import pytest
 
 from penstock import Penstock, step
+from penstock.app.drivers import maintenance_of
 from penstock.app.gate import local_owner, open_gate
-from penstock.app.maintenance import back_up_store, check_store, restore_on_record, store_stats
+from penstock.app.maintenance import restore_on_record
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from tests.golden.record_store import STORES
@@ -81,12 +82,12 @@ async def continues(path: Path) -> None:
 async def test_a_recorded_store_becomes_current_and_its_runs_continue(number: int, tmp_path: Path) -> None:
     path = unpack(number, tmp_path)
     assert format_of(path) == number
-    before = store_stats(path)
+    before = maintenance_of(path).stats()
     assert (before.format_version, before.runs) == (number, 3)
     await continues(path)
     assert format_of(path) == SCHEMA_VERSION
-    assert check_store(path).ok
-    assert store_stats(path).runs_by_status == {"completed": 4}
+    assert maintenance_of(path).check().ok
+    assert maintenance_of(path).stats().runs_by_status == {"completed": 4}
 
 
 @pytest.mark.parametrize(
@@ -111,7 +112,7 @@ async def test_keys_and_the_audit_trail_of_a_recorded_store_stay_valid(number: i
 async def test_a_backup_of_an_earlier_format_can_be_restored_and_continues(number: int, tmp_path: Path) -> None:
     path = unpack(number, tmp_path)
     saved = tmp_path / "saved.db"
-    assert back_up_store(path, saved).format_version == number
+    assert maintenance_of(path).backup(saved).format_version == number
     done, pending = await restore_on_record(saved, path, force=True)
     assert (done.format_version, format_of(path)) == (number, number)
     assert "older release" in (pending or "")

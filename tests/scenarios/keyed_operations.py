@@ -17,6 +17,7 @@ from urllib.parse import parse_qs, urlsplit
 import httpx2
 import msgspec
 
+from penstock.app.drivers import make_storage
 from penstock.app.executors.configured import open_executors
 from penstock.app.executors.held_calls import HeldCallExecutor
 from penstock.app.gate import local_owner, open_gate
@@ -24,7 +25,6 @@ from penstock.app.penstock import Penstock
 from penstock.app.settings.model import HttpSettings, Settings
 from penstock.app.settings.named import ImportSettings, McpServerSettings, ToolRuleSettings
 from penstock.app.settings.upstream_auth import OAuthSettings
-from penstock.app.storage import in_file
 from penstock.base.json import JsonObject
 from penstock.operations.builtin import profile_operations
 from penstock.operations.catalogue.capability import Capability
@@ -34,10 +34,10 @@ from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome
 from penstock.operations.permissions.console_sessions import SessionRecord, session_row
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from penstock.runtime.tables.api_keys import read_key
 from penstock.runtime.tables.resources import put_resource
+from penstock.runtime.tables.runs.store import RunStore
 from tests.fixtures.oauth_server import OAuthWorld
 from tests.issuers import Issuer, IssuerDirectory
 from tests.scenarios.office import ERASE
@@ -92,7 +92,7 @@ class Desk:
     """Calls every operation as the owner of a file, and those for others as them."""
 
     gate: Gate
-    store: SqliteRunStore
+    store: RunStore
     clock: LateClock
     oauth: OAuthWorld
     held_calls: HeldCallExecutor
@@ -193,7 +193,7 @@ async def open_desk(folder: Path, oauth: OAuthWorld, *, profile: bool = False) -
     settings = Settings(mcp_servers={"shop": shop}, http=HttpSettings(allow_private=True))
     more = profile_operations(fixtures=True) if profile else ()
     parts = ServerParts(operations=more, tokens=IssuerDirectory([Issuer()]).choices())
-    storage = in_file(path, backup_folder=str(folder / "backups"))
+    storage = make_storage(path, backup_folder=str(folder / "backups"))
     async with (
         open_executors(settings) as equipment,
         Penstock.open(
@@ -206,7 +206,7 @@ async def open_desk(folder: Path, oauth: OAuthWorld, *, profile: bool = False) -
         ) as penstock,
         open_gate(penstock, server=parts) as gate,
     ):
-        assert isinstance(penstock.store, SqliteRunStore)
+        assert isinstance(penstock.store, RunStore)
         yield Desk(gate, penstock.store, clock, oauth, penstock.held_calls)
 
 

@@ -249,6 +249,30 @@ def test_a_new_key_is_trusted_because_the_old_one_says_so(tmp_path: Path) -> Non
     assert key_file.stat().st_mode & 0o077 == 0
 
 
+def test_a_key_that_signed_and_is_gone_gets_no_successor(tmp_path: Path) -> None:
+    key_file = tmp_path / "penstock.db.audit-key"
+
+    async def test(caller: Caller) -> None:
+        known = await caller.call("audit.key")
+        kept = key_file.read_bytes()
+        key_file.unlink()
+        assert (await caller.call("audit.key"))["public_key"] != known["public_key"], "nothing was signed yet"
+        key_file.write_bytes(kept)
+        await changes(caller, 0, 2)
+        await caller.call("audit.checkpoint")
+        key_file.unlink()
+        for operation in ("audit.key", "audit.checkpoint", "audit.rotate_key"):
+            refused = await caller.refusal(operation)
+            assert refused.code == "AUDIT_KEY_UNAVAILABLE", operation
+            assert "server.audit_key" in (refused.hint or "")
+        assert not key_file.exists()
+        key_file.write_bytes(kept)
+        key_file.chmod(0o600)
+        assert await caller.call("audit.key") == known
+
+    with_gate(tmp_path / "penstock.db", test)
+
+
 def test_retention_leaves_what_is_held_and_the_trail_still_verifies(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:

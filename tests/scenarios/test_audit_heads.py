@@ -12,7 +12,8 @@ import pytest
 
 from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import pepper_path, read_pepper
+from penstock.app.server_secret.keys import ServerKeys
+from penstock.app.server_secret.secret import read_secret
 from penstock.governance.audit.chain import GENESIS_HASH
 from penstock.governance.audit.trails import FORGET_AUDIT
 from penstock.operations.gate.audit_log import seal_with
@@ -136,7 +137,7 @@ def test_forgetting_old_records_does_not_seal_what_somebody_altered(tmp_path: Pa
 
 def make_file_without_heads(path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     """A file in the format before heads, with the records that a release of that time wrote."""
-    seal = seal_with(read_pepper(pepper_path(path)))
+    seal = seal_with(read_secret(ServerKeys.beside(path).secret))
     with monkeypatch.context() as past, closing(sqlite3.connect(path, isolation_level=None)) as connection:
         past.setattr(migrations, "SCHEMA_VERSION", 8)
         register_functions(connection)

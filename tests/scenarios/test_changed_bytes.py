@@ -22,8 +22,9 @@ from penstock.cli.main import app
 from penstock.governance.audit.trails import FORGET_AUDIT
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import AnsweredCall
+from penstock.runtime.ports.maintenance import IntegrityProblem, IntegrityReport
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
-from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport, audit
+from penstock.runtime.stores.sqlite.maintenance.integrity import audit
 from tests.fixtures.oauth_server import serving_oauth
 from tests.scenarios.keyed_operations import ARRANGEMENTS, Desk, keyed_operations, open_desk
 from tests.scenarios.test_repeated_everything import GROUPS

@@ -14,9 +14,10 @@ from typing import Final
 import pytest
 from click.testing import CliRunner
 
-from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.executors.secret_sources import resolve_secret
-from penstock.app.pepper import read_pepper
+from penstock.app.server_secret.audit_keys import AuditKeyFile
+from penstock.app.server_secret.secret import read_secret
+from penstock.app.server_secret.sources import KeyFile
 from penstock.app.serving.server import ServerOptions
 from penstock.app.settings.secrets import FileReference
 from penstock.app.signatures import make_key, read_private_key, read_trusted_keys
@@ -62,7 +63,7 @@ def read_audit_key(file: Path) -> object:
 
 
 SECRETS: Final[dict[str, Callable[[Path], object]]] = {
-    "pepper": read_pepper,
+    "pepper": lambda file: read_secret(KeyFile(file)),
     "audit key": read_audit_key,
     "private key": read_private_key,
     "trusted keys": lambda file: read_trusted_keys([str(file)]),
@@ -76,7 +77,7 @@ def written(kind: str, folder: Path) -> Path:
     folder.mkdir()
     file = folder / "SECRET"
     if kind == "pepper":
-        read_pepper(file)
+        read_secret(KeyFile(file))
     elif kind == "audit key":
         read_audit_key(file)
     elif kind in ("private key", "trusted keys"):

@@ -13,7 +13,8 @@ from typing import Any
 
 import pytest
 
-from penstock.app.executors.configured import open_executors, storage_of
+from penstock.app.drivers import storage_of
+from penstock.app.executors.configured import open_executors
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.serving.metrics import export_metrics

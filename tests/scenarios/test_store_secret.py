@@ -9,7 +9,8 @@ import pytest
 
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import FINGERPRINT_MARK, fingerprint, read_pepper
+from penstock.app.server_secret.secret import FINGERPRINT_MARK, fingerprint, read_secret
+from penstock.app.server_secret.sources import KeyFile
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.operations.gate.context import Request
@@ -51,7 +52,7 @@ async def test_a_copied_database_without_its_secret_is_refused_and_gets_no_other
         with pytest.raises(PenstockError) as caught:
             await call(copied, "audit.verify", {}, looks_only=looks_only)
         assert caught.value.code == "PEPPER_MISSING"
-        assert fingerprint(read_pepper(Path(f"{path}.secret"))) in caught.value.message
+        assert fingerprint(read_secret(KeyFile(Path(f"{path}.secret")))) in caught.value.message
     assert [path.name for path in files(copied.parent)] == ["copy.db"]
     shutil.copy(f"{path}.secret", f"{copied}.secret")
     await call(copied, "audit.verify", {})
@@ -62,8 +63,8 @@ async def test_a_secret_that_did_not_seal_a_store_is_refused_by_name(tmp_path: P
     path, other = tmp_path / "penstock.db", tmp_path / "other.db"
     await call(path, "key.create", KEY)
     await call(other, "key.create", KEY)
-    theirs = fingerprint(read_pepper(Path(f"{other}.secret")))
-    ours = fingerprint(read_pepper(Path(f"{path}.secret")))
+    theirs = fingerprint(read_secret(KeyFile(Path(f"{other}.secret"))))
+    ours = fingerprint(read_secret(KeyFile(Path(f"{path}.secret"))))
     shutil.copy(f"{other}.secret", f"{path}.secret")
     with pytest.raises(PenstockError) as caught:
         await call(path, "audit.verify", {})

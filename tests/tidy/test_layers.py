@@ -58,10 +58,15 @@ VIOLATIONS = {
     "undeclared/__init__.py": ("", "Layers"),
     "rest/violation_surface.py": ("import penstock.engine\n", "Surfaces speak only to operations"),
     "client/violation_client.py": ("import penstock.definitions\n", "The client knows nothing of the server"),
-    "operations/violation_adapter.py": ("import penstock.runtime.stores\n", "Only bootstrap knows the adapters"),
+    "operations/violation_adapter.py": ("import penstock.runtime.executors\n", "Only bootstrap knows the adapters"),
+    "app/violation_store_use.py": ("import penstock.runtime.stores\n", "Only the drivers know the stores"),
     "operations/keys/violation_resource.py": (
         "import penstock.operations.webhooks.views\n",
         "Resources do not import each other",
+    ),
+    "operations/violation_host_detail.py": (
+        "import penstock.runtime.host.waiters\n",
+        "Operations know hosts by their port",
     ),
     "runtime/violation_host.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
     "runtime/stores/violation_store.py": ("import penstock.runtime.host.watchdog\n", _MEET_AT_PORTS),

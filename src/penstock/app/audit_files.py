@@ -3,8 +3,7 @@
 It reads an export twice, line by line: first the checkpoints and statements about keys, then the records. So files of
 any size need little memory.
 
-Above it: `penstock audit verify`. Below it: `governance.audit`, `stamped_trails`, the SQLite adapter, which only `app`
-may name.
+Above it: `penstock audit verify`. Below it: `governance.audit`, `stamped_trails`, `drivers`.
 """
 
 from __future__ import annotations
@@ -16,6 +15,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.app.drivers import is_database_file, maintenance_of
 from penstock.app.stamped_trails import StampedTrails
 from penstock.app.timestamps import Authorities
 from penstock.base.encoding import encode_bytes
@@ -35,11 +35,8 @@ from penstock.governance.audit.trails import (
 from penstock.operations.audit.checkpoints import CHECKPOINT_KIND, STATEMENT_KIND
 from penstock.operations.audit.stamps import STAMP_KIND
 from penstock.runtime.ports.audit import AuditRecordUnreadable
-from penstock.runtime.stores.sqlite.maintenance.trails import open_trails
 
 __all__ = ["TrustedKeys", "read_anchors", "read_public_keys", "stamp_ages", "verify_file"]
-
-_SQLITE = b"SQLite format 3\0"
 
 
 class TrustedKeys(msgspec.Struct, frozen=True):
@@ -99,8 +96,7 @@ def verify_file(
     """
     kept = parse_notes(anchors)
     try:
-        with path.open("rb") as file:
-            is_database = file.read(len(_SQLITE)) == _SQLITE
+        is_database = is_database_file(path)
     except OSError as error:
         raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
     stamps = StampedTrails()
@@ -110,7 +106,7 @@ def verify_file(
 
 
 def _verify_database(path: Path, verifiers: _Verifiers, stamps: StampedTrails) -> list[TrailReport]:
-    with open_trails(path) as trails:
+    with maintenance_of(path).trails() as trails:
         verifiers.learn(
             [], [note for text in trails.notes(STATEMENT_KIND, DEFAULT_TENANT) for note in parse_notes(text)]
         )
@@ -137,7 +133,7 @@ def _verify_database(path: Path, verifiers: _Verifiers, stamps: StampedTrails) -
 
 def stamp_ages(path: Path) -> dict[str, tuple[int, int]]:
     """Return how many records of each trail of a database are signed, and how many are stamped."""
-    with open_trails(path) as trails:
+    with maintenance_of(path).trails() as trails:
         found = {
             tenant: [
                 max((int(body["size"]) for body in trails.bodies(kind, tenant)), default=0)

@@ -20,7 +20,6 @@ from secrets import token_bytes
 from typing import TYPE_CHECKING
 
 from penstock import __version__
-from penstock.app.audit_keys import AuditKeyFile
 from penstock.app.executors.lazy_executor import ExecutorStatus
 from penstock.app.files.graphs import GraphFiles, GraphPolicies, graph_checks, load_graphs
 from penstock.app.files.policies import POLICIES_CHECK, PolicyFiles
@@ -30,8 +29,9 @@ from penstock.app.files.workflows import ReadWorkflows, quarantined_gauge, workf
 from penstock.app.observability.traced import TracedGate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import PEPPER_BYTES, fingerprint, open_pepper, pepper_path
 from penstock.app.retention import Retention, RetentionStatus, Sweeps, end_graph_loads, renew_graph_loads
+from penstock.app.server_secret.keys import ServerKeys
+from penstock.app.server_secret.sources import KEY_BYTES
 from penstock.app.settings.governance import GovernanceSettings
 from penstock.app.settings.graphs import GraphSettings
 from penstock.app.storage import Storage
@@ -131,7 +131,6 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     penstock: Penstock,
     *,
     chosen: GateLimits | None = None,
-    pepper_file: Path | None = None,
     retention: Retention | None = None,
     looks_only: bool = False,  # nothing is changed, and no secret made
     server: ServerParts | None = None,
@@ -142,9 +141,9 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     workflow_files: ReadWorkflows | None = None,
 ) -> AsyncIterator[Gate]:
     """A gate on an open store. Buffered records are written while it is open, and at the end."""
-    file, platform = _stored_in(storage := penstock.storage)
-    pepper = await open_pepper(secret := pepper_file or pepper_path(file), file, platform, looks_only=looks_only)
-    key = pepper or token_bytes(PEPPER_BYTES)  # without a stored secret, nothing was or will be made with one
+    platform, secrets = _database_of(storage := penstock.storage)
+    pepper = await secrets.open_secret(platform, looks_only=looks_only)
+    key = pepper or token_bytes(KEY_BYTES)  # without a stored secret, nothing was or will be made with one
     clock, changed, parts = penstock.host.clock, Notifier[[str]](), server or ServerParts()
     catalogue = Catalogue((*builtin_operations(), *parts.operations), internal_operations())
     limits, deleting = _checked(chosen or GateLimits(), catalogue), RetentionStatus(storage.set_aside)
@@ -155,6 +154,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         store=storage.store,
         platform=platform,
         host=penstock.host,
+        run_memory=penstock.run_memory,
         scheduler=penstock.scheduler,
         clock=clock,
         new_id=new_run_id,
@@ -171,15 +171,15 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
-        memory=None if storage.memory is None else storage.memory(),
         graphs=None if storage.graphs is None else storage.graphs(),
         backups=storage.backups,
         policies=PolicyStage(platform, clock, parts.derived_policies),
         sign_ins=penstock.upstream.sign_ins,
         configured_models=penstock.models.configured,
         delegates=penstock.delegates.protocols,
-        audit_keys=None if pepper is None else AuditKeyFile.beside(secret, fingerprint(pepper)),
+        audit_keys=None if pepper is None else await secrets.open_audit_keys(pepper, looks_only=looks_only),
         signatures=penstock.signatures,
+        perform_also=_perform_nothing if penstock.driver is None else penstock.driver.host.perform_also,
         still_valid=authenticator.still_valid,
         definitions_changed=changed,
         checks=_with_executors(deleting.with_check(operator.checks(parts.checks)), penstock.upstream.executor_status),
@@ -191,13 +191,15 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     )
     await _begin(gate := _gate(penstock, catalogue, services, authenticator), penstock, upstreams, pepper, parts)
     try:
-        performing = _performing(gate, penstock, upstreams, audited=pepper is not None)
-        async with _beside(gate, retention, deleting), operator.in_force(gate), performing:
+        async with _beside(gate, retention, deleting), operator.in_force(gate), _performing(gate, penstock, upstreams):
             yield gate
     finally:
-        hook_evaluator.close()
-        _close(services, penstock)
+        _close(services, penstock, hook_evaluator)
         await authenticator.close()
+
+
+def _perform_nothing(run_id: str) -> None:
+    """Leave a run to others: this process performs none."""
 
 
 def _gate(penstock: Penstock, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> Gate:
@@ -311,11 +313,11 @@ def _token_authenticator(
     return token_authenticator.TokenAuthenticator(chosen.issuers, chosen.new_client(), platform, clock)
 
 
-def _stored_in(storage: Storage) -> tuple[str, Database]:
-    """Return the file of a storage, and its platform store."""
-    if storage.file is None or storage.database is None:
-        raise Rejected("STORE_UNSUITABLE", "the gate needs a store in a file", "open Penstock with a path")
-    return storage.file, storage.database
+def _database_of(storage: Storage) -> tuple[Database, ServerKeys]:
+    """Return the database of a storage, and where its secrets come from."""
+    if storage.database is None or storage.keys is None:
+        raise Rejected("STORE_UNSUITABLE", "the gate needs a store with a database", "open Penstock with a path")
+    return storage.database, storage.keys
 
 
 def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:
@@ -326,8 +328,9 @@ def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:
     return limits
 
 
-def _close(services: Services, penstock: Penstock) -> None:
+def _close(services: Services, penstock: Penstock, hook_evaluator: SandboxedEvaluator) -> None:
     """Release what the services of a gate hold."""
+    hook_evaluator.close()
     penstock.held_calls.detach()
     penstock.child_starts.detach()
     penstock.graph_queries.detach()
@@ -358,16 +361,14 @@ async def _begin(
 
 
 @asynccontextmanager
-async def _performing(
-    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, *, audited: bool
-) -> AsyncIterator[None]:
+async def _performing(gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry) -> AsyncIterator[None]:
     """Let runs start, call and reach others through a gate, which decides about each.
 
     Unfinished runs continue immediately, so the policies and graphs of the operator's files must be in force before
     this.
     """
     penstock.child_starts.attach(start_children_through(gate))
-    if audited:
+    if gate.services.audited:
         penstock.held_calls.attach(
             partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
         )

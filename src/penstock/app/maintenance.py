@@ -1,117 +1,54 @@
-"""Maintenance of the store file: back it up, restore it, check it, migrate it, vacuum it.
+"""Maintenance that needs more than the driver of a database: a restore with its audit record, and who sealed it.
 
-A restored file contains a note that it was restored; the note is written before the file replaces the old one. A gate
-records the note in the audit log at once, if the secret of the file is available and the file has this release's
-format. Otherwise the first process that opens the file does.
+A restored database contains a note that it was restored; the note is written before it replaces the old one. A gate
+records the note in the audit log at once, if the secret of the database is available and it has this release's format.
+Otherwise the first process that opens the database does.
 
-Above it: the command line. Below it: the SQLite adapters, which only `app` may name; `gate`.
+Above it: the command line. Below it: `drivers`, `gate`.
 """
 
 from __future__ import annotations
 
 from pathlib import Path
 
+from penstock.app.drivers import maintenance_of, storage_of
 from penstock.app.gate import open_gate
 from penstock.app.os_users import os_user
 from penstock.app.penstock import Penstock
-from penstock.app.pepper import FINGERPRINT_MARK
+from penstock.app.server_secret.secret import FINGERPRINT_MARK
+from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
-from penstock.runtime.ports.backups import BackupFile
+from penstock.runtime.ports.maintenance import RestoreResult
 from penstock.runtime.ports.platform import RESTORED_MARK
-from penstock.runtime.stores.sqlite.maintenance.backup_folder import SqliteBackupFolder
-from penstock.runtime.stores.sqlite.maintenance.backups import (
-    BackupResult,
-    RestoreResult,
-    StoreStats,
-    backup,
-    check_integrity,
-    read_mark,
-    restore,
-    stats,
-)
-from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityProblem, IntegrityReport
-from penstock.runtime.stores.sqlite.maintenance.migration import Migration, migrate_file, plan_migration
-from penstock.runtime.stores.sqlite.schema.log_notes import accept_missing_log
-from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
-from penstock.runtime.stores.sqlite.schema.vacuum import VacuumResult, vacuum
 from penstock.runtime.system import SystemClock
-from penstock.runtime.tables.resources import read_mark as read_database_mark
+from penstock.runtime.tables.resources import read_mark
 
-__all__ = [
-    "BackupFile",
-    "BackupResult",
-    "IntegrityProblem",
-    "IntegrityReport",
-    "Migration",
-    "RestoreResult",
-    "StoreStats",
-    "VacuumResult",
-    "accept_missing_log",
-    "back_up_store",
-    "backup_files",
-    "check_store",
-    "migrate_store",
-    "plan_store_migration",
-    "restore_on_record",
-    "store_fingerprint",
-    "store_stats",
-    "vacuum_store",
-]
-
-
-def back_up_store(path: Path, target: Path, *, overwrite: bool = False) -> BackupResult:
-    """Copy the file while it is in use. The copy is verified before this returns."""
-    return backup(path, target, overwrite=overwrite)
-
-
-async def backup_files(path: Path, folder: str) -> tuple[BackupFile, ...]:
-    """The files in the folder of a server that are named like backups, the newest first. None is opened."""
-    return await SqliteBackupFolder(path, folder).files()
+__all__ = ["restore_on_record", "store_fingerprint"]
 
 
 async def restore_on_record(
-    source: Path, path: Path, *, force: bool = False, pepper_file: Path | None = None
+    source: Path, name: str | Path, *, force: bool = False, settings: Settings | None = None
 ) -> tuple[RestoreResult, str | None]:
-    """Restore a backup. Returns the result, and why it is not in the audit log yet, if it is not."""
+    """Restore a backup of a database. Returns the result, and why it is not in the audit log yet, if it is not.
+
+    The settings say where the secret of the database comes from.
+    """
     note: JsonObject = {"by": os_user().principal_id, "at": SystemClock().now_ms(), "source": source.name}
-    done = restore(source, path, force=force, note=note)
-    if done.format_version != SCHEMA_VERSION:
+    maintenance = maintenance_of(name)
+    done = maintenance.restore(source, force=force, note=note)
+    if maintenance.plan_migration().steps:
         return done, f"it has the format {done.format_version} of an older release, which this does not change"
+    storage = storage_of(settings or Settings(), name)
     try:
-        async with Penstock.open(path, perform=False) as penstock, open_gate(penstock, pepper_file=pepper_file) as gate:
-            pending = await read_database_mark(gate.services.platform, RESTORED_MARK)
+        async with Penstock.open(storage=storage, perform=False) as penstock, open_gate(penstock) as gate:
+            pending = await read_mark(gate.services.platform, RESTORED_MARK)
     except PenstockError as error:
         return done, str(error)
     return done, None if pending is None else "its audit record cannot be written"
 
 
-def check_store(path: Path) -> IntegrityReport:
-    """Find every problem of the file and of the runs in it."""
-    return check_integrity(path)
-
-
-def store_fingerprint(path: Path) -> str | None:
-    """The fingerprint of the secret that sealed the file; None if nothing in it is sealed."""
-    found = read_mark(path, FINGERPRINT_MARK)
+def store_fingerprint(name: str | Path) -> str | None:
+    """The fingerprint of the secret that sealed a database; None if nothing in it is sealed."""
+    found = maintenance_of(name).mark(FINGERPRINT_MARK)
     return found if isinstance(found, str) else None
-
-
-def store_stats(path: Path) -> StoreStats:
-    """Count what the file holds."""
-    return stats(path)
-
-
-def plan_store_migration(path: Path) -> Migration:
-    """Say what migrating the file would do, and change nothing."""
-    return plan_migration(path)
-
-
-def migrate_store(path: Path) -> Migration:
-    """Bring the file to the format of this release."""
-    return migrate_file(path)
-
-
-def vacuum_store(path: Path) -> VacuumResult:
-    """Rewrite the file without free space. Nobody else may have it open."""
-    return vacuum(path)

@@ -75,7 +75,7 @@ def test_a_server_starts_with_what_it_needs(imported: frozenset[str]) -> None:
         "uvicorn",
         "starlette.routing",
         "penstock.app.serving.server",
-        "penstock.runtime.stores.sqlite.runs.store",
+        "penstock.app.drivers",
     } <= imported
 
 

@@ -29,7 +29,6 @@ from penstock.app.executors.sign_ins import upstream_sign_ins
 from penstock.app.executors.upstreams import UpstreamLink, import_rules, lending_rules, refuse_missing_folders
 from penstock.app.settings.model import Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings
-from penstock.app.storage import Storage, in_file
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.ids import PERSON_AGENT
@@ -70,7 +69,6 @@ __all__ = [
     "open_executors",
     "open_upstream_link",
     "secrets_of",
-    "storage_of",
 ]
 
 _MILLISECOND = timedelta(milliseconds=1)
@@ -173,12 +171,6 @@ def secrets_of(settings: Settings, folder: Path | None = None) -> SecretResolver
     named = ReferenceSecrets(settings.secrets)
     folders = () if folder is None else (FileSecrets(folder),)
     return BoundSecrets(ChainSecrets(*folders, EnvironmentSecrets(), named), settings.secret_hosts)
-
-
-def storage_of(settings: Settings, path: Path | None = None) -> Storage:
-    """The storage that the settings name, or the same kind at another path. The caller opens and closes the store."""
-    chosen = settings.storage
-    return in_file(path or chosen.path, synchronous=chosen.synchronous, backup_folder=chosen.backup_folder)
 
 
 def check_extras(settings: Settings) -> None:

@@ -56,6 +56,8 @@ def _oauth_secrets(name: str, auth: OAuthSettings | None) -> Iterator[tuple[str,
 
 
 def _needed(settings: Settings) -> Iterator[tuple[str, str | SecretReference]]:
+    own = (("server.secret", settings.server.secret), ("server.audit_key", settings.server.audit_key))
+    yield from ((name, reference) for name, reference in own if reference is not None)
     for name, reference in settings.secrets.items():
         yield f"secrets.{name}", reference
     for name, server in settings.mcp_servers.items():

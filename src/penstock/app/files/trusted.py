@@ -12,7 +12,7 @@ import logging
 from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
-from penstock.app.pepper import pepper_path
+from penstock.app.server_secret.keys import ServerKeys
 from penstock.app.settings.model import Settings
 from penstock.app.settings.secrets import FileReference
 from penstock.runtime.file_trust import list_risks
@@ -40,8 +40,8 @@ def list_trusted_files(
     certificates = settings.audit.checkpoints.timestamp.certificates
     if certificates is not None:
         yield Path(certificates)
-    named = settings.auth.pepper_file
-    yield Path(named) if named else pepper_path(settings.storage.path)
+    keys = ServerKeys.chosen(settings, Path(settings.storage.path))
+    yield from (source.file for source in (keys.secret, keys.audit_key) if source.file is not None)
 
 
 def describe_risks(paths: Iterable[Path]) -> list[str]:

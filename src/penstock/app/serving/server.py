@@ -82,7 +82,6 @@ class ServerOptions:
     port: int = 5151
     drain_seconds: float = limits.DRAIN_SECONDS
     public_url: str | None = None
-    pepper_file: Path | None = None
     trusted_proxies: tuple[str, ...] = ()
     rest: RestOptions = field(default_factory=RestOptions)
     mcp: McpOptions = field(default_factory=McpOptions)
@@ -127,7 +126,6 @@ class ServerOptions:
             port=server.port,
             drain_seconds=server.drain_seconds,
             public_url=server.public_url,
-            pepper_file=Path(settings.auth.pepper_file) if settings.auth.pepper_file else None,
             trusted_proxies=server.trusted_proxies,
             rest=RestOptions(
                 base_path=server.base_path,
@@ -205,7 +203,6 @@ async def open_application(penstock: Penstock, options: ServerOptions) -> AsyncI
     opening = open_gate(
         penstock,
         chosen=options.gate,
-        pepper_file=options.pepper_file,
         retention=options.retention,
         policy_files=options.policy_files,
         graphs=options.graphs,

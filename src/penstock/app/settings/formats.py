@@ -12,6 +12,7 @@ from typing import Literal
 
 from msgspec import Struct
 
+from penstock.app.database_names import scheme_of
 from penstock.base.scopes import is_scope
 from penstock.governance.tokens.rules import ALGORITHMS
 from penstock.runtime.address_guard import AddressGuard
@@ -21,6 +22,7 @@ __all__ = [
     "ALLOWED_HOST",
     "BRANCH",
     "CAPABILITY",
+    "DATABASE",
     "ENDPOINT",
     "GRAPH_ID",
     "GROUP",
@@ -57,13 +59,13 @@ _CREDENTIALS = re.compile(
 class Format(Struct, frozen=True, kw_only=True):
     """The format of a text. `pattern` covers the whole text; `check` does what a pattern cannot.
 
-    `anchor`: a path, or a module that may be a path, is relative to the folder of the file that names it.
+    `anchor`: a path, or a module or database that may be a path, is relative to the folder of the file that names it.
     """
 
     expected: str
     pattern: str | None = None
     check: Callable[[str], bool] | None = None
-    anchor: Literal["path", "module"] | None = None
+    anchor: Literal["path", "module", "database"] | None = None
 
     def fits(self, text: str) -> bool:
         """True if a text has this format."""
@@ -72,7 +74,9 @@ class Format(Struct, frozen=True, kw_only=True):
         return self.check is None or self.check(text)
 
     def is_path(self, text: str) -> bool:
-        """True if a text of this format is a path, not the name of a module."""
+        """True if a text of this format is a path, not the name of a module or the address of a database."""
+        if self.anchor == "database":
+            return scheme_of(text) is None
         return self.anchor == "path" or (self.anchor == "module" and (text.endswith(".py") or "/" in text))
 
 
@@ -98,6 +102,7 @@ def _is_allowed_host(text: str) -> bool:
 
 
 PATH = Format(expected="a path", anchor="path")
+DATABASE = Format(expected="the path of a database file", anchor="database")
 MODULE = Format(expected="a file (steps.py) or the name of a module", anchor="module")
 # No user and password before the host: an address is shown, a secret must not be.
 URL = Format(

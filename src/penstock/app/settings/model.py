@@ -21,6 +21,7 @@ from penstock.app.settings.composite_types import Field
 from penstock.app.settings.declarations import Section, outline_of
 from penstock.app.settings.formats import (
     ALLOWED_HOST,
+    DATABASE,
     ENDPOINT,
     GRAPH_ID,
     HOST,
@@ -42,7 +43,7 @@ from penstock.app.settings.identity import OauthSettings, PipeSettings
 from penstock.app.settings.limits import LimitSettings
 from penstock.app.settings.named import AgentSettings, ApiSettings, McpServerSettings, ModelSettings
 from penstock.app.settings.quotas import MemorySettings, QuotaSettings
-from penstock.app.settings.secrets import SecretReference
+from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference, SecretReference
 from penstock.base import limits
 from penstock.runtime.executors.mcp.config import DEFAULT_ALLOWED_COMMANDS
 
@@ -70,6 +71,9 @@ __all__ = [
 
 # The product requirements were written for another product name; variables with that name are accepted too.
 _FOREIGN = "COMPOZY_SERVER_MCP_"
+
+# The references of `SecretReference`, spelt out where annotations are read at run time.
+_References = EnvironmentReference | FileReference | CommandReference
 
 
 class CorsSettings(Struct, frozen=True, kw_only=True):
@@ -276,6 +280,20 @@ class ServerSettings(Struct, frozen=True, kw_only=True):
     trusted_proxies: Annotated[
         tuple[str, ...], Field("Proxies that are trusted to report the client's address.", format=NETWORK)
     ] = ()
+    secret: Annotated[
+        _References | None,
+        Field(
+            "Where the server's secret comes from: 64 hexadecimal digits, the same for all servers on one database. "
+            "Unless set, a file beside the database, which the first start makes."
+        ),
+    ] = None
+    audit_key: Annotated[
+        _References | None,
+        Field(
+            "Where the key that signs audit checkpoints comes from: 64 hexadecimal digits, the same for all servers on "
+            "one database. Unless set, a file beside that of the secret or the database."
+        ),
+    ] = None
     docs_enabled: Annotated[bool, Field("Whether to serve the API documentation.")] = True
     console_enabled: Annotated[bool, Field("Whether to serve the web console, at /console.")] = True
     streams: StreamSettings = StreamSettings()
@@ -312,7 +330,13 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     """Where data is stored."""
 
     path: Annotated[
-        str, Field("The SQLite file that holds definitions, runs and keys.", "--db", ("PENSTOCK_DB",), format=PATH)
+        str,
+        Field(
+            "The database: a SQLite file that holds definitions, runs and keys.",
+            "--db",
+            ("PENSTOCK_DB",),
+            format=DATABASE,
+        ),
     ] = "penstock.db"
     synchronous: Annotated[
         Literal["FULL", "NORMAL", "OFF"],
@@ -364,7 +388,8 @@ class AuthSettings(Struct, frozen=True, kw_only=True):
     pepper_file: Annotated[
         str | None,
         Field(
-            "The file with the server's secret, which hashes API keys; unless set, a file beside the database.",
+            "The file with the server's secret, made at the first start; unless set, a file beside the database. "
+            "`server.secret` names other sources.",
             format=PATH,
         ),
     ] = None

@@ -13,7 +13,7 @@ from msgspec import Struct
 
 from penstock.app.settings.formats import SECURE_URL, TOOL_PREFIX
 from penstock.app.settings.model import Settings
-from penstock.app.settings.secrets import SecretReference
+from penstock.app.settings.secrets import EnvironmentReference, SecretReference
 from penstock.app.sockets import is_loopback
 from penstock.base import limits
 from penstock.definitions.jq.templates import SECRET_REFERENCE
@@ -21,6 +21,7 @@ from penstock.definitions.source.findings import suggestion
 from penstock.governance.secret_hosts import fits_host
 from penstock.runtime.executors.mcp.config import CLIENT, OWN_SERVER, command_name
 from penstock.runtime.ports.models import fallback_cycle
+from penstock.runtime.secrets import SECRET_PREFIX
 
 __all__ = ["SettingsProblem", "settings_problems"]
 
@@ -54,6 +55,7 @@ def settings_problems(settings: Settings) -> Iterator[SettingsProblem]:
             message=message,
             hint="listen on 127.0.0.1, or leave the seam off",
         )
+    yield from _server_key_problems(settings)
     yield from _backup_problems(settings)
     yield from _approval_problems(settings)
     yield from _issuer_problems(settings)
@@ -122,6 +124,20 @@ def _texts_of(item: Struct, *members: str) -> _Texts:
 
 def _known(address: str | None) -> tuple[str, ...]:
     return () if address is None else (address,)
+
+
+def _server_key_problems(settings: Settings) -> Iterator[SettingsProblem]:
+    """Check that the server's own keys come from one source each, which no document can name."""
+    if settings.server.secret is not None and settings.auth.pepper_file is not None:
+        message = "`server.secret` and `auth.pepper_file` both say where the server's secret is"
+        paths = ("server.secret", "auth.pepper_file")
+        yield SettingsProblem(paths=paths, message=message, hint="keep one of them")
+    for member, source in (("secret", settings.server.secret), ("audit_key", settings.server.audit_key)):
+        is_readable = isinstance(source, EnvironmentReference) and source.name.startswith(SECRET_PREFIX)
+        if source is not None and (is_readable or source in settings.secrets.values()):
+            message = f"documents can read the source of `server.{member}` as `${{secret:NAME}}`"
+            hint = f"name a source that is not in `secrets`, and no variable that begins with {SECRET_PREFIX}"
+            yield SettingsProblem(paths=(f"server.{member}",), message=message, hint=hint)
 
 
 def _backup_problems(settings: Settings) -> Iterator[SettingsProblem]:

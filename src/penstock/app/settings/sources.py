@@ -61,7 +61,7 @@ _MISPLACED_KEYS: Final = {
     "limits.stream_per_key": "this is `server.streams.per_key`",
     "penstock": "this looks like a workflow; settings have no version line",
     "mcp": "Penstock as an MCP server is `server.mcp`; servers whose tools it uses are `mcp_servers`",
-    "database": "name the file with `storage.path`",
+    "database": "name the database with `storage.path`",
 }
 
 

@@ -116,7 +116,6 @@ async def _on_file(
         open_workspace(workspace, perform=True, create=found is not None) as penstock,
         open_gate(
             penstock,
-            pepper_file=workspace.pepper_file,
             policy_files=workspace.settings.policy.files,
             graphs=workspace.settings.declared_graphs,
             holds=hold_choices(workspace.settings.governance),

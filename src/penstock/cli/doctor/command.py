@@ -10,16 +10,27 @@ import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+from penstock.app.drivers import database_file
+from penstock.app.server_secret.keys import ServerKeys
 from penstock.app.settings.model import Settings
 from penstock.app.settings.sources import InvalidSettings, load_settings
+from penstock.base.errors import PenstockError
 from penstock.cli.doctor.machine import clock_checks, disk_checks, loop_checks, port_checks
 from penstock.cli.doctor.project import executor_checks, file_access_checks, workflow_checks
-from penstock.cli.doctor.store import backup_checks, permission_checks, secret_checks, stamp_checks, store_checks
+from penstock.cli.doctor.store import (
+    audit_key_checks,
+    backup_checks,
+    permission_checks,
+    secret_checks,
+    stamp_checks,
+    store_checks,
+)
 from penstock.cli.mcp.install.command import install_environment
 from penstock.cli.mcp.install.entries import entry_checks
 from penstock.cli.targets.settings import ChosenDatabaseOption, ConfigOption
 from penstock.cli.terminal.checks import Check, is_well, print_check, print_summary
 from penstock.cli.terminal.exits import JsonOption, exit_with, print_json
+from penstock.cli.terminal.hints import command_hint
 
 __all__ = ["doctor_command"]
 
@@ -66,14 +77,19 @@ def _checks(config: Path | None, database: Path | None) -> Iterator[Check]:
 
 
 def _parts(settings: Settings, settings_file: str | None) -> Iterator[Check]:
-    path = Path(settings.storage.path)
-    secret = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    try:
+        path = database_file(settings.storage.path)
+    except PenstockError as error:
+        yield Check(name="store", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
+        return
+    keys = ServerKeys.chosen(settings, path)
     yield from store_checks(path)
-    yield from secret_checks(path, secret)
-    yield from permission_checks(path, secret)
+    yield from secret_checks(path, keys)
+    yield from audit_key_checks(keys)
+    yield from permission_checks(path, keys)
     yield from file_access_checks(settings, settings_file)
     yield from stamp_checks(path, settings.audit.checkpoints.timestamp)
-    yield from backup_checks(path, settings.storage)
+    yield from backup_checks(path, settings.storage, keys)
     yield from workflow_checks(settings)
     yield from executor_checks(settings)
     yield from loop_checks()

@@ -13,12 +13,11 @@ from pathlib import Path
 
 import msgspec
 
+from penstock.app.drivers import maintenance_of
 from penstock.app.event_loop import SPEED_EXTRA, has_uvloop
-from penstock.app.maintenance import store_stats
 from penstock.app.sockets import listen
 from penstock.base import limits
 from penstock.base.errors import PenstockError
-from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.durations import format_instant
@@ -105,9 +104,9 @@ def clock_checks(path: Path) -> Iterator[Check]:
     """Whether the clock can be right: not before this program was written, nor before the newest record."""
     now = SystemClock().now_ms()
     newest = None
-    if is_store(path):
+    if (database := maintenance_of(path)).exists():
         try:
-            newest = store_stats(path).newest_at
+            newest = database.stats().newest_at
         except PenstockError:
             newest = None  # the check of the database reports this
     if now < _WRITTEN_MS:

@@ -1,6 +1,6 @@
 """Checks of the database, its secret, and who may read them. Nothing is created.
 
-Above it: `command`. Below it: `app.maintenance`, `app.pepper`.
+Above it: `command`. Below it: `app.drivers`, `app.server_secret`.
 """
 
 from __future__ import annotations
@@ -12,20 +12,23 @@ from collections.abc import Iterator
 from pathlib import Path
 
 from penstock.app.audit_files import stamp_ages
-from penstock.app.maintenance import backup_files, store_fingerprint, store_stats
-from penstock.app.pepper import fingerprint, pepper_path, read_pepper
+from penstock.app.drivers import has_database, maintenance_of
+from penstock.app.maintenance import store_fingerprint
+from penstock.app.server_secret.audit_keys import NamedAuditKey
+from penstock.app.server_secret.keys import ServerKeys
+from penstock.app.server_secret.secret import fingerprint, read_secret
+from penstock.app.server_secret.sources import KeyFile
 from penstock.app.settings.audit import TimestampSettings
 from penstock.app.settings.model import StorageSettings
 from penstock.app.timestamps import read_authorities, require_timestamps
 from penstock.base.errors import PenstockError
-from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.checks import Check
 from penstock.cli.terminal.console import count_words
 from penstock.cli.terminal.hints import command_hint
 from penstock.definitions.durations import format_instant
 from penstock.runtime.system import SystemClock
 
-__all__ = ["backup_checks", "permission_checks", "secret_checks", "stamp_checks", "store_checks"]
+__all__ = ["audit_key_checks", "backup_checks", "permission_checks", "secret_checks", "stamp_checks", "store_checks"]
 
 _MEBIBYTE = 1024 * 1024
 _TENANTS_SHOWN = 5
@@ -33,11 +36,12 @@ _TENANTS_SHOWN = 5
 
 def store_checks(path: Path) -> Iterator[Check]:
     """Whether there is a database, and what it holds."""
-    if not is_store(path):
+    database = maintenance_of(path)
+    if not database.exists():
         yield Check(name="store", status="skip", message=f"no database at {path} yet; the first start makes it")
         return
     try:
-        numbers = store_stats(path)
+        numbers = database.stats()
     except PenstockError as error:
         yield Check(name="store", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
@@ -46,25 +50,24 @@ def store_checks(path: Path) -> Iterator[Check]:
     yield Check(name="store", status="ok", message=message)
 
 
-def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
+def secret_checks(path: Path, keys: ServerKeys) -> Iterator[Check]:
     """Whether the secret is the one that sealed the database."""
-    secret = named or pepper_path(path)
-    known = None
-    if is_store(path):
+    secret, known = keys.secret, None
+    if has_database(path):
         try:
             known = store_fingerprint(path)
         except PenstockError:
             return  # the check of the database reports this
-    if not secret.exists():
+    if isinstance(secret, KeyFile) and not secret.path.exists():
         if known is None:
             yield Check(name="secret", status="skip", message=f"none at {secret} yet; the first start makes it")
             return
-        hint = "put it back from where the database came from, or name it in auth.pepper_file"
+        hint = "put it back from where the database came from, or name its source in server.secret"
         message = f"the secret that sealed {path} (fingerprint {known}) is not at {secret}"
         yield Check(name="secret", status="fail", message=message, hint=hint)
         return
     try:
-        found = fingerprint(read_pepper(secret))
+        found = fingerprint(read_secret(secret))
     except PenstockError as error:
         yield Check(name="secret", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
@@ -75,6 +78,18 @@ def secret_checks(path: Path, named: Path | None) -> Iterator[Check]:
     yield Check(name="secret", status="ok", message=f"{secret}, fingerprint {found}")
 
 
+def audit_key_checks(keys: ServerKeys) -> Iterator[Check]:
+    """Whether a key for checkpoints can be read, if the settings name one."""
+    if isinstance(keys.audit_key, KeyFile):
+        return
+    try:
+        asyncio.run(NamedAuditKey(keys.audit_key, "").signing_key())
+    except PenstockError as error:
+        yield Check(name="audit key", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
+    else:
+        yield Check(name="audit key", status="ok", message=str(keys.audit_key))
+
+
 def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
     """Whether checkpoints of the audit trail are stamped, if an authority is configured."""
     if chosen.url is None:
@@ -83,7 +98,7 @@ def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
         require_timestamps()
         if chosen.certificates is not None:
             read_authorities(Path(chosen.certificates))
-        found = stamp_ages(path) if is_store(path) else {}
+        found = stamp_ages(path) if has_database(path) else {}
     except PenstockError as error:
         yield Check(name="stamps", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
@@ -97,18 +112,19 @@ def stamp_checks(path: Path, chosen: TimestampSettings) -> Iterator[Check]:
         yield Check(name="stamps", status="ok", message=f"{chosen.url}: {told}")
 
 
-def backup_checks(path: Path, chosen: StorageSettings) -> Iterator[Check]:
+def backup_checks(path: Path, chosen: StorageSettings, keys: ServerKeys) -> Iterator[Check]:
     """Whether backups are scheduled, their folder can be used, and the last one is not too old."""
     every, folder = chosen.backups.every, chosen.backup_folder
     if every is None or folder is None:
-        if is_store(path):
+        if has_database(path):
             hint = "set `storage.backup_folder` and `storage.backups.every`, unless something else backs it up"
             yield Check(name="backups", status="warn", message="no backups are scheduled", hint=hint)
         else:
             yield Check(name="backups", status="skip", message="no backups are scheduled, and there is no database yet")
         return
     try:
-        found = [file for file in asyncio.run(backup_files(path, folder)) if file.scheduled]
+        listed = asyncio.run(maintenance_of(path).backup_folder(folder).files())
+        found = [file for file in listed if file.scheduled]
     except PenstockError as error:
         yield Check(name="backups", status="fail", message=f"{error.code}: {error.message}", hint=command_hint(error))
         return
@@ -125,15 +141,16 @@ def backup_checks(path: Path, chosen: StorageSettings) -> Iterator[Check]:
         hint = "look at `backups` in the health of the server, and at its log; none is made while no server runs"
         yield Check(name="backups", status="warn", message=f"{told}, though one is due each {every}", hint=hint)
     else:
-        yield Check(name="backups", status="ok", message=f"{told}; keep {pepper_path(path).name} elsewhere, too")
+        kept = keys.secret.path.name if isinstance(keys.secret, KeyFile) else f"the secret from {keys.secret}"
+        yield Check(name="backups", status="ok", message=f"{told}; keep {kept} elsewhere, too")
 
 
-def permission_checks(path: Path, named: Path | None) -> Iterator[Check]:
+def permission_checks(path: Path, keys: ServerKeys) -> Iterator[Check]:
     """Whether other users than the owner can read or write the files."""
     if os.name != "posix":
         yield Check(name="access", status="skip", message="permissions are not looked at on this system")
         return
-    files = [path, *(Path(f"{path}{suffix}") for suffix in ("-wal", "-shm")), named or pepper_path(path)]
+    files = [*maintenance_of(path).files(), *([keys.secret.path] if isinstance(keys.secret, KeyFile) else [])]
     there = [file for file in files if file.exists()]
     open_to_others = [file for file in there if file.stat().st_mode & (stat.S_IRWXG | stat.S_IRWXO)]
     for file in open_to_others:

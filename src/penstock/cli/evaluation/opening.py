@@ -15,7 +15,8 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from penstock.app.executors.configured import open_executors, storage_of
+from penstock.app.drivers import make_storage
+from penstock.app.executors.configured import open_executors
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
 from penstock.app.signatures import signature_trust
@@ -79,8 +80,7 @@ async def open_evaluation(
     async with (
         open_executors(settings, secret_folder=folder) as equipment,
         Penstock.open(
-            database,
-            storage=storage_of(settings, database),
+            storage=make_storage(database, synchronous=settings.storage.synchronous),
             steps=load_steps(workspace.steps),
             executors=equipment.executors,
             secrets=equipment.secrets,

@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
+from penstock.app.drivers import has_database
 from penstock.cli.evaluation.opening import EvaluationFiles
 from penstock.cli.evaluation.report import Earlier, earlier_report
 from penstock.cli.run.workflow_lookup import runnable_in_project
-from penstock.cli.targets.settings import is_store
 from penstock.cli.targets.workspace import Workspace, open_workspace
 from penstock.cli.terminal.values import UsageError
 from penstock.definitions.build.workflow import build_workflow
@@ -64,10 +64,10 @@ def is_version(version: str, version_hash: str, wanted: str) -> bool:
 
 async def _stored_version(workspace: Workspace, name: str, version: str) -> Workflow | None:
     """A version that the database has, by its version or the beginning of its hash."""
-    if not is_store(workspace.database):
+    if not has_database(workspace.database):
         return None
     async with open_workspace(workspace) as penstock:
-        page = await penstock.store.definition_versions(name, limit=_VERSIONS_LOOKED_AT)
+        page = await penstock.store.definitions.list_versions(name, limit=_VERSIONS_LOOKED_AT)
         for row in page.rows:
             if is_version(row.version, row.hash, version):
                 return build_workflow(row.document)

@@ -130,13 +130,11 @@ def _raise_usage(message: str) -> int:
 async def _serve(workspace: Workspace, pipe: Pipe, trusted: tuple[Path, ...]) -> None:
     settings = workspace.settings
     files = workflow_files(settings)
-    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
     async with (
         open_workspace(workspace, perform=True, create=True, observe=log_commit) as penstock,
         open_gate(
             penstock,
             chosen=gate_limits(settings),
-            pepper_file=pepper,
             policy_files=settings.policy.files,
             graphs=settings.declared_graphs,
             holds=hold_choices(settings.governance),

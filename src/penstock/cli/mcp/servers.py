@@ -23,6 +23,7 @@ from pathlib import Path
 from typing import Annotated, Literal, TypeAlias
 from urllib.parse import parse_qsl, quote, urlencode, urlsplit, urlunsplit
 
+from penstock.app.drivers import has_database
 from penstock.cli.declaration import Option, echo
 from penstock.cli.targets.selection import (
     FileTarget,
@@ -32,7 +33,7 @@ from penstock.cli.targets.selection import (
     TargetFileOption,
     choose_target,
 )
-from penstock.cli.targets.settings import command_settings, is_store
+from penstock.cli.targets.settings import command_settings
 from penstock.cli.terminal.values import UsageError
 from penstock.client.options import KEY_VARIABLE, is_loopback
 
@@ -209,7 +210,7 @@ def resolve_server(where: ServerChoice, variables: Mapping[str, str] | None = No
 
 
 def _local(path: Path | None, where: ServerChoice, environment: Mapping[str, str]) -> StdioServer:
-    if where.looks_only and not is_store(database := _database(path)):
+    if where.looks_only and not has_database(database := _database(path)):
         path = _temporary(database.name)
     options = [] if path is None else ["--db", str(path)]
     options += [word for item in where.workflows for word in ("--workflows", item)]

@@ -2,7 +2,7 @@
 
 It only looks. A server gets a second to answer; a file is counted without opening it as a store.
 
-Above it: `command`. Below it: the settings, `targets.selection`, `app.glance`, the client.
+Above it: `command`. Below it: the settings, `targets.selection`, `app.drivers`, the client.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final, Literal
 
-from penstock.app.glance import glance_at_store
+from penstock.app.drivers import maintenance_of
 from penstock.app.settings.sources import DEFAULT_FILE, InvalidSettings, load_settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
@@ -125,11 +125,12 @@ def _look_at_file(settings: Settings, here: dict[str, Any]) -> Position:
     path, now = Path(settings.storage.path), time.time_ns() // 1_000_000
     here = {**here, "kind": "file", "place": str(path), "listening": _listening(settings)}
     try:
-        if path.stat().st_size == 0:
-            return Position(**here)
-    except OSError:
+        database = maintenance_of(path)
+    except PenstockError as error:
+        return Position(**here, problem=str(error), hint="penstock config show storage.path")
+    if not database.exists():
         return Position(**here)
-    found = glance_at_store(path, failed_since=now - _FAILED_WITHIN_MS, now=now)
+    found = database.glance(failed_since=now - _FAILED_WITHIN_MS, now=now)
     here |= {"exists": True, "format_version": found.format_version or None, "current_format": found.current_format}
     if found.problem is not None:
         return Position(**here, problem=f"{path}: {found.problem}", hint=f"penstock server check --db {path}")

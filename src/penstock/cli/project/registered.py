@@ -9,7 +9,7 @@ import asyncio
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from penstock.app.storage import in_file
+from penstock.app.drivers import has_database, make_storage
 from penstock.base import limits
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
@@ -20,18 +20,18 @@ __all__ = ["registered_models"]
 
 def registered_models(database: Path) -> frozenset[str]:
     """The models of the default tenant, which the workflow files of a project belong to; none without a database."""
-    if not database.is_file() or not database.stat().st_size:  # an empty file would become a database
-        return frozenset()
-    # In a thread, because some commands that check documents run an event loop already.
-    with ThreadPoolExecutor(1) as thread:
-        try:
+    try:
+        if not has_database(database):
+            return frozenset()
+        # In a thread, because some commands that check documents run an event loop already.
+        with ThreadPoolExecutor(1) as thread:
             return thread.submit(asyncio.run, _names(database)).result()
-        except PenstockError:
-            return frozenset()  # whoever opens the database says what is wrong with it
+    except PenstockError:
+        return frozenset()  # the command that opens the database says what is wrong with it
 
 
 async def _names(database: Path) -> frozenset[str]:
-    storage = in_file(database)
+    storage = make_storage(database)
     await storage.store.open()
     try:
         if storage.database is None:

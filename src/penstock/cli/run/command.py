@@ -124,7 +124,6 @@ async def _run(request: _RunRequest, workspace: Workspace) -> int:
         open_workspace(workspace, perform=not request.detach, create=True, family=request.run_id) as penstock,
         open_gate(
             penstock,
-            pepper_file=workspace.pepper_file,
             policy_files=workspace.settings.policy.files,
             graphs=workspace.settings.declared_graphs,
         ) as gate,

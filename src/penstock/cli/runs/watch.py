@@ -74,7 +74,6 @@ def watch_command(  # noqa: PLR0913  # every option is one the user can give
             open_workspace(workspace, perform=perform, family=run_id) as penstock,
             open_gate(
                 penstock,
-                pepper_file=workspace.pepper_file,
                 looks_only=not request.asks,
                 policy_files=workspace.settings.policy.files,
                 stored_graphs=workspace.settings.declared_graphs,
@@ -99,9 +98,7 @@ async def _newest_in_file(workspace: Workspace, named: str) -> str:
     """The run of a file that is to be watched. It must be known before its work, and only its work, is performed."""
     async with (
         open_workspace(workspace) as penstock,
-        open_gate(
-            penstock, pepper_file=workspace.pepper_file, looks_only=True, policy_files=workspace.settings.policy.files
-        ) as gate,
+        open_gate(penstock, looks_only=True, policy_files=workspace.settings.policy.files) as gate,
     ):
         return await RunSource(call=calls_of_gate(gate)).newest(named)
 

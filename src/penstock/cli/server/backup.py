@@ -10,16 +10,8 @@ from dataclasses import asdict
 from pathlib import Path
 from typing import Annotated, NoReturn
 
-from penstock.app.maintenance import (
-    IntegrityReport,
-    StoreStats,
-    accept_missing_log,
-    back_up_store,
-    check_store,
-    restore_on_record,
-    store_stats,
-    vacuum_store,
-)
+from penstock.app.drivers import has_database, maintenance_of
+from penstock.app.maintenance import restore_on_record
 from penstock.base import limits
 from penstock.base.text import clean
 from penstock.cli.declaration import Argument, Exit, Option
@@ -32,6 +24,7 @@ from penstock.cli.terminal.exits import JsonOption, command_text, print_json, re
 from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError
 from penstock.client.operations import find_operation
+from penstock.runtime.ports.maintenance import IntegrityReport, StoreStats
 
 __all__ = ["backup_command", "check_command", "restore_command", "vacuum_command"]
 
@@ -41,7 +34,7 @@ _KIBIBYTE = 1024
 def backup_command(  # noqa: PLR0913  # every option is one the user can give
     copy_file: Annotated[
         Path | None,
-        Argument(metavar="[FILE]", help="Where the copy goes; without it, the folder of the settings."),
+        Argument(metavar="FILE", help="Where the copy goes; without it, the folder of the settings."),
     ] = None,
     *,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing FILE.")] = False,
@@ -72,8 +65,8 @@ def backup_command(  # noqa: PLR0913  # every option is one the user can give
     goal = copy_file
 
     async def work() -> int:
-        source = target_file or Path(command_settings(as_json=as_json).settings.storage.path)
-        done = back_up_store(source, goal, overwrite=overwrite)
+        source = target_file or command_settings(as_json=as_json).settings.storage.path
+        done = maintenance_of(source).backup(goal, overwrite=overwrite)
         if as_json:
             print_json({"ok": True, **asdict(done)})
         else:
@@ -108,9 +101,8 @@ def restore_command(
     """
 
     async def work() -> int:
-        named = command_settings(flags={"storage.path": database}, as_json=as_json).settings.auth.pepper_file
-        pepper_file = Path(named) if named else None
-        done, pending = await restore_on_record(source, database, force=force, pepper_file=pepper_file)
+        settings = command_settings(flags={"storage.path": database}, as_json=as_json).settings
+        done, pending = await restore_on_record(source, database, force=force, settings=settings)
         if as_json:
             print_json({"ok": True, **asdict(done), "not_on_record": pending})
             return 0
@@ -148,10 +140,11 @@ def check_command(
     """
 
     async def work() -> int:
+        maintenance = maintenance_of(database)
         if accept_log_loss:
-            accept_missing_log(str(database))
-        report = check_store(database)
-        numbers = store_stats(database) if report.ok else None
+            maintenance.accept_missing_log()
+        report = maintenance.check()
+        numbers = maintenance.stats() if report.ok else None
         if as_json:
             print_json({**report.to_json(), "file": None if numbers is None else asdict(numbers)})
         else:
@@ -172,12 +165,12 @@ def vacuum_command(*, database: DatabaseOption = Path("penstock.db"), as_json: J
     """
 
     async def work() -> int:
-        if not as_json and database.is_file():
+        if not as_json and has_database(database):
             size = database.stat().st_size
             seconds = max(1, round(size / limits.STORE_VACUUM_BYTES_PER_SECOND))
             about = count_words(seconds, "second")
             console_for(sys.stderr).print(f"rewriting {_size(size)} takes about {about}")
-        done = vacuum_store(database)
+        done = maintenance_of(database).vacuum()
         if as_json:
             print_json({"ok": True, **asdict(done)})
         else:

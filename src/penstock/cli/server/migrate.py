@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Annotated
 
-from penstock.app.maintenance import Migration, migrate_store, plan_store_migration
+from penstock.app.drivers import maintenance_of
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
 from penstock.cli.declaration import Option
@@ -18,6 +18,7 @@ from penstock.cli.targets.settings import DatabaseOption
 from penstock.cli.terminal.console import console_for, count_words
 from penstock.cli.terminal.event_loop import exit_with_async
 from penstock.cli.terminal.exits import JsonOption, command_text, print_json
+from penstock.runtime.ports.maintenance import Migration
 
 __all__ = ["migrate_command"]
 
@@ -41,7 +42,8 @@ def migrate_command(
     """
 
     async def work() -> int:
-        found = plan_store_migration(database) if check else migrate_store(database)
+        maintenance = maintenance_of(database)
+        found = maintenance.plan_migration() if check else maintenance.migrate()
         is_migrated = not check and found.steps > 0
         if as_json:
             print_json(_to_json(found, is_migrated=is_migrated, is_current=not check or found.steps == 0))

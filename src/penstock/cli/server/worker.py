@@ -94,7 +94,6 @@ async def _perform(workspace: Workspace, grace_seconds: float, trusted: tuple[Pa
         opening = open_gate(
             penstock,
             chosen=options.gate,
-            pepper_file=options.pepper_file,
             retention=options.retention,
             policy_files=options.policy_files,
             graphs=options.graphs,

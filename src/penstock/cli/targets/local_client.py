@@ -18,6 +18,7 @@ from typing import Any
 
 import msgspec
 
+from penstock.app.drivers import database_file
 from penstock.app.files.graphs import create_declared_graphs
 from penstock.app.gate import hold_choices, local_owner, open_gate
 from penstock.app.penstock import Penstock
@@ -112,15 +113,13 @@ def open_local_client(
     With `changes_graphs`, the graphs that the settings declare are created if the file does not have them yet.
     """
     settings = command_settings(flags={"storage.path": path}).settings
-    workspace = Workspace(database=Path(settings.storage.path), settings=settings)
-    pepper = Path(settings.auth.pepper_file) if settings.auth.pepper_file else None
+    workspace = Workspace(database=database_file(settings.storage.path), settings=settings)
     with asyncio.Runner() as runner:
         stack = AsyncExitStack()
         try:
             penstock = runner.run(stack.enter_async_context(open_workspace(workspace, create=create)))
             opening = open_gate(
                 penstock,
-                pepper_file=pepper,
                 looks_only=not changes,
                 policy_files=settings.policy.files,
                 stored_graphs=settings.declared_graphs,

@@ -30,7 +30,6 @@ __all__ = [
     "ConfigOption",
     "DatabaseOption",
     "command_settings",
-    "is_store",
     "print_settings_findings",
 ]
 
@@ -54,14 +53,6 @@ def command_settings(
         print_settings_findings(error)
         message = f"the settings have {terminal.count_words(len(error.findings), 'mistake')}; correct them first"
         raise UsageError(message) from None
-
-
-def is_store(path: Path) -> bool:
-    """Whether there is a database. An empty file does not count: opening it would make it one."""
-    try:
-        return path.stat().st_size > 0
-    except OSError:
-        return False
 
 
 def print_settings_findings(error: InvalidSettings) -> None:

@@ -11,12 +11,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Annotated, Any
 
+from penstock.app.drivers import database_file, has_database, storage_of
 from penstock.app.executors.configured import (
     model_link,
     open_executors,
     open_upstream_link,
     secrets_of,
-    storage_of,
 )
 from penstock.app.observability.opened import open_observability
 from penstock.app.penstock import Penstock
@@ -25,10 +25,10 @@ from penstock.app.signatures import signature_trust
 from penstock.base import limits
 from penstock.cli.declaration import Option
 from penstock.cli.project.step_modules import load_steps
-from penstock.cli.targets.settings import is_store
 from penstock.cli.terminal.values import UsageError
 from penstock.runtime.ports.host import Committed
 from penstock.runtime.system import gone_workers
+from penstock.runtime.tables.workers import list_workers
 
 __all__ = ["SecretsOption", "StepsOption", "Workspace", "live_workers", "open_workspace"]
 
@@ -61,18 +61,12 @@ class Workspace:
     def configured(cls, settings: Settings, *, config: Path | None, secret_folder: Path | None) -> Workspace:
         """As the settings say; `config` is the file that was named for them."""
         return cls(
-            database=Path(settings.storage.path),
+            database=database_file(settings.storage.path),
             steps=settings.steps.modules,
             secret_folder=secret_folder,
             settings=settings,
             config=config,
         )
-
-    @property
-    def pepper_file(self) -> Path | None:
-        """The secret of the database, where the settings name it."""
-        named = self.settings.auth.pepper_file
-        return Path(named) if named else None
 
     def arguments(self) -> list[str]:
         """The options that name this workspace again."""
@@ -97,7 +91,7 @@ async def open_workspace(
     `family` is the run whose work is performed: steps given for one workflow must not be tried on the runs of others.
     `steps` are those of the workspace if somebody has loaded them already.
     """
-    if not create and not is_store(workspace.database):
+    if not create and not has_database(workspace.database):
         raise UsageError(f"there is no database {workspace.database}; `penstock run` makes one, --db names another")
     folder = workspace.secret_folder
     if folder is not None and not folder.is_dir():
@@ -112,7 +106,6 @@ async def open_workspace(
                 observe=observe,
                 upstream=upstream,
                 models=model_link(workspace.settings, secrets_of(workspace.settings)),
-                pepper_file=workspace.pepper_file,
                 signatures=signature_trust(workspace.settings.workflows.signatures),
             ) as penstock,
         ):
@@ -122,7 +115,6 @@ async def open_workspace(
         open_observability() as observability,
         open_executors(workspace.settings, secret_folder=folder) as equipment,
         Penstock.open(
-            workspace.database,
             storage=storage_of(workspace.settings, workspace.database),
             steps=load_steps(workspace.steps) if steps is None else steps,
             executors=equipment.executors,
@@ -131,7 +123,6 @@ async def open_workspace(
             observe=observe,
             upstream=equipment.upstream,
             models=equipment.models,
-            pepper_file=workspace.pepper_file,
             governed=True,
             observability=observability,
             signatures=signature_trust(workspace.settings.workflows.signatures),
@@ -143,7 +134,7 @@ async def open_workspace(
 async def live_workers(penstock: Penstock) -> list[str]:
     """The processes that perform work on this database now, according to their heartbeats."""
     now = penstock.host.clock.now_ms()
-    workers = await penstock.store.workers()
+    workers = await list_workers(penstock.store.database)
     alive = [worker.worker_id for worker in workers if abs(now - worker.seen_at) < limits.WORKER_LEASE_MS]
     gone = set(gone_workers(alive))
     return [name for name in alive if name not in gone]

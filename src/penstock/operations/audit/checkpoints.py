@@ -40,6 +40,7 @@ from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import ResourceChanged, ResourceRow, body_etag
 from penstock.runtime.stored_bodies import decode_body
+from penstock.runtime.tables.audit.records import list_audit_tenants
 from penstock.runtime.tables.resources import list_resources, put_resource
 
 __all__ = [
@@ -141,6 +142,8 @@ def _keys(context: Context) -> AuditKeys:
 
 async def _signing_key(platform: Database, keys: AuditKeys) -> SigningKey:
     """Return the key to sign with. Finish a rotation whose process died after it had stored its statement."""
+    if not keys.exists():
+        await _refuse_second_key(platform)
     key = await keys.signing_key()
     for prepared in await keys.prepared():
         stated = [stated_keys(note) for text in await key_statements(platform) for note in parse_notes(text)]
@@ -148,6 +151,16 @@ async def _signing_key(platform: Database, keys: AuditKeys) -> SigningKey:
             await keys.replace(key, prepared)
             return prepared
     return key
+
+
+async def _refuse_second_key(platform: Database) -> None:
+    """Refuse to make a key beside one that signed already: people who trust the first would not trust the second."""
+    tenants = {DEFAULT_TENANT, *await list_audit_tenants(platform)}
+    signed = [tenant for tenant in tenants if await newest_checkpoint(platform, tenant) is not None]
+    if signed or await key_statements(platform):
+        message = "the key that signed the checkpoints of this store is gone, and no new one is made in its place"
+        hint = "restore the file of the key from a backup, or name its source in server.audit_key"
+        raise Unavailable("AUDIT_KEY_UNAVAILABLE", message, hint)
 
 
 @operation(

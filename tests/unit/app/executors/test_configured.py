@@ -10,10 +10,10 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
-from penstock.app.executors.configured import check_extras, open_executors, secrets_of, storage_of
+from penstock.app.executors.configured import check_extras, open_executors, secrets_of
 from penstock.app.executors.extras import EXTRA_EXECUTORS, require_extra
 from penstock.app.executors.models import model_providers
-from penstock.app.settings.model import HttpSettings, Settings, StorageSettings
+from penstock.app.settings.model import HttpSettings, Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings, ModelSettings, TokenPriceSettings
 from penstock.app.settings.secrets import CommandReference, EnvironmentReference, FileReference
 from penstock.base.errors import Rejected, Unavailable
@@ -273,12 +273,6 @@ def test_secrets_are_looked_for_in_the_folder_then_in_the_environment_then_in_th
     assert [secrets_of(settings)(name) for name in (*names, "D")] == ["environment", "environment", "settings", None]
     with pytest.raises(Rejected, match="is not a folder"):
         secrets_of(settings, tmp_path / "nowhere")
-
-
-def test_the_store_is_where_the_settings_say(tmp_path: Path) -> None:
-    settings = Settings(storage=StorageSettings(path="a.db", synchronous="NORMAL"))
-    kept = storage_of(settings), storage_of(settings, tmp_path / "b.db")
-    assert [storage.file for storage in kept] == ["a.db", str(tmp_path / "b.db")]
 
 
 def test_patterns_stand_for_files_and_each_is_named_once(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

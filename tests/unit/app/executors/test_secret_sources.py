@@ -12,7 +12,7 @@ from msgspec.structs import replace
 
 from penstock.app.executors.secret_checks import secret_problems
 from penstock.app.executors.secret_sources import ReferenceSecrets, fill_text, private_texts, resolve_secret
-from penstock.app.settings.model import Settings
+from penstock.app.settings.model import ServerSettings, Settings
 from penstock.app.settings.named import AgentSettings, McpServerSettings
 from penstock.app.settings.secrets import (
     CommandReference,
@@ -156,12 +156,14 @@ def test_an_activity_whose_secret_cannot_be_read_fails_with_the_reason() -> None
 
 def test_settings_are_checked_for_secrets_that_cannot_be_read(tmp_path: Path) -> None:
     settings = Settings(
+        server=ServerSettings(secret=EnvironmentReference("NOT_SET_ANYWHERE"), audit_key=program("print('x')")),
         secrets={"GOOD": program("print('x')"), "OPEN": written(tmp_path / "open", b"x", 0o644)},
         mcp_servers={"a": McpServerSettings(url="http://x", headers={"authorization": "Bearer ${secret:GONE}"})},
         agents={"b": AgentSettings(url="http://x", api_key=EnvironmentReference("NOT_SET_ANYWHERE"))},
     )
     found = [problem.to_json() for problem in secret_problems(settings)]
     assert [(problem["name"], problem["severity"]) for problem in found] == [
+        ("server.secret", "error"),
         ("secrets.OPEN", "warning"),
         ("mcp_servers.a.headers.authorization", "error"),
         ("agents.b.api_key", "error"),

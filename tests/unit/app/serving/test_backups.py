@@ -12,8 +12,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from penstock.app.drivers import maintenance_of, make_storage
 from penstock.app.gate import local_owner, open_gate
-from penstock.app.maintenance import check_store, restore_on_record
+from penstock.app.maintenance import restore_on_record
 from penstock.app.penstock import Penstock
 from penstock.app.serving.backups import (
     BackupChoices,
@@ -25,7 +26,6 @@ from penstock.app.serving.backups import (
 )
 from penstock.app.serving.server import ServerOptions, open_application
 from penstock.app.settings.sources import InvalidSettings, load_settings
-from penstock.app.storage import in_file
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.operations.gate.context import ServerParts
@@ -71,7 +71,7 @@ async def serving(
 ) -> AsyncIterator[Server]:
     folder, clock, status = tmp_path / "backups", clock or ManualClock(NOON), BackupStatus()
     folder.mkdir(exist_ok=True)
-    storage = in_file(tmp_path / store, backup_folder=str(folder))
+    storage = make_storage(tmp_path / store, backup_folder=str(folder))
 
     async def no_checks() -> dict[str, str]:
         return {"store": "ok"}
@@ -102,7 +102,7 @@ async def test_a_backup_is_made_when_it_is_due_on_record_and_in_the_list_and_the
         await server.look(hours=0.9)
         [name] = server.names
         assert name == "penstock-2026-01-01T12-00-00.000Z-scheduled.db"
-        assert check_store(server.folder / name).ok
+        assert maintenance_of(server.folder / name).check().ok
         await server.look(hours=0.1)
         assert len(server.names) == 2
         assert await server.records("backup.create_scheduled") == [
@@ -283,7 +283,7 @@ async def test_a_server_with_a_schedule_has_its_health_and_makes_the_first_backu
     file = tmp_path / "penstock.yaml"
     file.write_text("storage: {path: penstock.db, backup_folder: backups, backups: {every: 24h}}", encoding="utf-8")
     settings = load_settings(file, environment={}).settings
-    storage = in_file(settings.storage.path, backup_folder=settings.storage.backup_folder)
+    storage = make_storage(settings.storage.path, backup_folder=settings.storage.backup_folder)
     opening = Penstock.open(settings.storage.path, storage=storage, perform=False)
     async with opening as penstock, open_application(penstock, ServerOptions.of(settings)) as (_, gate):
         await until(lambda: len(list((tmp_path / "backups").glob("penstock-*-scheduled.db"))) == 1)

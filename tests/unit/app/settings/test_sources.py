@@ -361,6 +361,36 @@ def test_relative_paths_in_a_file_start_at_its_folder(folder: Path) -> None:
     assert settings.secrets == {"KEY": FileReference(os.path.join("etc", "key"))}
 
 
+def test_the_address_of_a_database_stays_as_it_is(folder: Path) -> None:
+    (folder / "etc").mkdir()
+    (folder / "etc" / "penstock.yaml").write_text("storage: {path: 'postgresql://host/name'}\n", encoding="utf-8")
+    assert load_settings("etc/penstock.yaml", {}).settings.storage.path == "postgresql://host/name"
+    assert (
+        load_settings(environment={"PENSTOCK_DB": "postgresql://host/b"}).settings.storage.path == "postgresql://host/b"
+    )
+
+
+def test_the_secret_of_the_server_is_a_reference_and_comes_from_one_place() -> None:
+    settings = loaded("server: {secret: {env: SERVER_SECRET}, audit_key: {command: [pass, audit]}}").settings
+    assert settings.server.secret == EnvironmentReference("SERVER_SECRET")
+    assert settings.server.audit_key == CommandReference(("pass", "audit"))
+    both = only("server: {secret: {env: SERVER_SECRET}}\nauth: {pepper_file: /run/pepper}")
+    assert both.message == "`server.secret` and `auth.pepper_file` both say where the server's secret is"
+    written = only("server: {secret: 0a0a0a0a}")
+    assert (written.code, "0a0a0a0a" in written.message) == ("SECRET_IN_SETTINGS", False)
+
+
+@pytest.mark.parametrize("member", ["secret", "audit_key"])
+def test_no_document_can_name_the_source_of_a_key_of_the_server(member: str) -> None:
+    for readable in (
+        f"server: {{{member}: {{env: PENSTOCK_SECRET_OWN}}}}",
+        f"server: {{{member}: {{file: own}}}}\nsecrets: {{OWN: {{file: own}}}}",
+    ):
+        assert only(readable).message == f"documents can read the source of `server.{member}` as `${{secret:NAME}}`"
+    accepted = loaded(f"server: {{{member}: {{env: OWN}}}}\nsecrets: {{OWN: {{env: OTHER}}}}").settings
+    assert getattr(accepted.server, member) is not None
+
+
 def test_a_path_may_begin_with_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("HOME", "/somewhere")
     settings = loaded("storage: {path: ~/runs.db}\nsecrets: {KEY: {file: ~/key}}").settings

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from click.testing import CliRunner, Result
 
-from penstock.app.maintenance import check_store, store_stats
+from penstock.app.drivers import maintenance_of
 from penstock.cli.main import app
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 from tests.golden.record_store import STORES
@@ -38,18 +38,18 @@ def test_check_says_what_would_be_done_and_changes_nothing(folder: Path) -> None
     assert told.exit_code == 1
     assert f"from format {OLD} to {SCHEMA_VERSION} ({SCHEMA_VERSION - OLD} steps)" in told.stdout
     assert "penstock server backup penstock.db.backup --db penstock.db" in told.stdout
-    assert store_stats(folder / "penstock.db").format_version == OLD
+    assert maintenance_of(folder / "penstock.db").stats().format_version == OLD
     assert [path.name for path in folder.iterdir()] == ["penstock.db"]
 
 
 def test_the_file_is_migrated_and_keeps_its_runs(folder: Path) -> None:
-    runs = store_stats(folder / "penstock.db").runs
+    runs = maintenance_of(folder / "penstock.db").stats().runs
     done = migrate()
     assert done.exit_code == 0
     assert done.stdout.startswith(f"Migrated penstock.db from format {OLD} to {SCHEMA_VERSION}")
-    after = store_stats(folder / "penstock.db")
+    after = maintenance_of(folder / "penstock.db").stats()
     assert (after.format_version, after.runs) == (SCHEMA_VERSION, runs)
-    assert check_store(folder / "penstock.db").ok
+    assert maintenance_of(folder / "penstock.db").check().ok
     assert migrate("--check").exit_code == 0
     assert "There is nothing to do." in migrate().stdout
 

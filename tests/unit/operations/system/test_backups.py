@@ -9,9 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from penstock.app.drivers import make_storage
 from penstock.app.gate import local_owner, open_gate
 from penstock.app.penstock import Penstock
-from penstock.app.storage import in_file
 from penstock.runtime.tables.resources import read_resource
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import DOUBLE
@@ -25,7 +25,7 @@ async def opened(folder: Path) -> AsyncIterator[Caller]:
     path = folder / "penstock.db"
     backups = folder / "backups"
     backups.mkdir(exist_ok=True)
-    storage = in_file(path, backup_folder=str(backups))
+    storage = make_storage(path, backup_folder=str(backups))
     async with Penstock.open(path, storage=storage) as penstock, open_gate(penstock) as gate:
         yield Caller(gate, local_owner(), penstock)
 

@@ -60,23 +60,25 @@ STARTING: Mapping[str, Reason] = {
     "PEPPER_MISSING": Reason(
         Unavailable,
         "The file with the server's secret is missing, so no key can be checked.",
-        "Restore the file that `auth.pepper_file` names from a backup.",
+        "Restore the file from a backup, or name another source in `server.secret`.",
     ),
     "PEPPER_MISMATCH": Reason(
         Rejected,
         "The server's secret is not the one that the keys were made with.",
-        "Restore the file that belongs to this store from a backup.",
+        "Restore the secret that belongs to this store, or name its source in `server.secret`.",
     ),
     "PEPPER_EXPOSED": Reason(
         Rejected, "Other users can read the file with the server's secret.", "Run `chmod 600` on the file."
     ),
     "PEPPER_INVALID": Reason(
-        Rejected, "The file does not contain a server's secret.", "Restore the file from a backup."
+        Rejected,
+        "The file, or the source in `server.secret`, does not contain a server's secret.",
+        "Restore the secret from a backup. A new one is 64 hexadecimal digits: `openssl rand -hex 32`.",
     ),
     "PEPPER_UNREADABLE": Reason(
         Unavailable,
-        "The file with the server's secret cannot be read or created.",
-        "Make the folder writable, or set `auth.pepper_file` to a file that the server can read.",
+        "The server's secret cannot be read from its source, or its file cannot be created.",
+        "Correct `server.secret` as the message says, or make the folder of the file writable.",
     ),
     "KEY_FILE_EXISTS": Reason(
         Rejected, "A key file exists at this path.", "Choose another name; key files are never overwritten."

@@ -66,6 +66,11 @@ STORE: Mapping[str, Reason] = {
     "STORE_PATH_INVALID": Reason(
         Rejected, "The path of the store does not name a file.", "Set `storage.path` to a file on a disk."
     ),
+    "DATABASE_UNSUPPORTED": Reason(
+        Rejected,
+        "This release has no driver for the database that the address names.",
+        "Set `storage.path`, `PENSTOCK_DB` or `--db` to the path of a file.",
+    ),
     "STORE_NOT_FOUND": Reason(NotFound, "The file does not exist.", "Check the path, or the setting `storage.path`."),
     "STORE_EXISTS": Reason(
         Conflict, "A store exists at this path.", "Choose another file, or replace it with `--force`."
@@ -154,8 +159,8 @@ AUDIT: Mapping[str, Reason] = {
     ),
     "AUDIT_KEY_UNAVAILABLE": Reason(
         Unavailable,
-        "The key that signs checkpoints does not exist, or cannot be read.",
-        "Restore the key file from a backup, or make it readable for the server.",
+        "The key that signs checkpoints does not exist, cannot be read, or cannot be changed by the server.",
+        "Restore the key from a backup, or correct its source in `server.audit_key`.",
     ),
     "AUDIT_PUBLIC_KEY_INVALID": Reason(
         Rejected,

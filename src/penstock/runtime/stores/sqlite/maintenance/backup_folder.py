@@ -3,7 +3,7 @@
 The copies are made and listed in threads. Listing opens none of them: closing a file in any other way than through
 SQLite would drop the locks of this process, and the store itself may be in the same folder.
 
-Above it: `app.storage`. Below it: `backups`.
+Above it: `file`. Below it: `backups`.
 """
 
 from __future__ import annotations

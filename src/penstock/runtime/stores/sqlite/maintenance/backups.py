@@ -3,7 +3,7 @@
 Everything here is synchronous and opens connections of its own: in a server, call it in a thread. A file is only ever
 opened through SQLite, because closing it in any other way would drop the locks that this process has on it.
 
-Above it: `app.maintenance`. Below it: `schema.files`, `integrity`.
+Above it: `file`. Below it: `schema.files`, `integrity`.
 """
 
 from __future__ import annotations
@@ -14,19 +14,16 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
 from penstock.base.errors import Conflict, NotFound, PenstockError, Rejected, Unavailable
 from penstock.base.json import JsonObject, JsonValue
+from penstock.runtime.ports.maintenance import BackupResult, IntegrityReport, RestoreResult, StoreStats
 from penstock.runtime.ports.platform import RESTORED_MARK
 from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.errors import explain, is_busy
-from penstock.runtime.stores.sqlite.history.payloads import altered_payloads
-from penstock.runtime.stores.sqlite.history.shapes import altered_shapes
-from penstock.runtime.stores.sqlite.maintenance.integrity import IntegrityReport, audit, damaged_report
+from penstock.runtime.stores.sqlite.maintenance.integrity import altered_values, audit, damaged_report
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.log_ends import NOTE_SUFFIX
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_loss
@@ -35,58 +32,10 @@ from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_
 from penstock.runtime.tables.codec import encode_json
 from penstock.runtime.tables.resources import stored_mark, write_mark
 
-__all__ = [
-    "BackupResult",
-    "RestoreResult",
-    "StoreStats",
-    "backup",
-    "check_integrity",
-    "format_version",
-    "read_mark",
-    "restore",
-    "stats",
-]
+__all__ = ["backup", "check_integrity", "format_version", "read_mark", "restore", "stats"]
 
 # Beside the main file: the write-ahead log, its index and its noted end, or the journal of a file that is not in use.
 _COMPANIONS = ("-wal", "-shm", "-journal", NOTE_SUFFIX)
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class BackupResult:
-    """A copy that was made and verified."""
-
-    path: str
-    size_bytes: int
-    runs: int
-    format_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class RestoreResult:
-    """A copy that replaced a file. `kept_as` is the new path of the replaced file."""
-
-    path: str
-    kept_as: str | None
-    runs: int
-    format_version: int
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreStats:
-    """The contents of a file. `free_bytes` in the file will be reused; `log_bytes` wait to be merged into it."""
-
-    path: str
-    format_version: int
-    size_bytes: int
-    free_bytes: int
-    log_bytes: int
-    runs: int
-    runs_by_status: dict[str, int]
-    records: int
-    definitions: int
-    schedules: int
-    oldest_at: int | None
-    newest_at: int | None
 
 
 def backup(path: str | Path, target: str | Path, *, overwrite: bool = False) -> BackupResult:
@@ -273,7 +222,7 @@ def _verify(copy: Path, source: Path) -> tuple[int, int]:
             raise Unavailable(
                 "STORE_CORRUPT", message, "use an older backup; `penstock server check` shows all of the damage"
             )
-        for code, message in chain(altered_payloads(connection), altered_shapes(connection)):
+        for code, message in altered_values(connection):
             hint = "use an older backup; `penstock server check` shows all of the damage"
             raise Unavailable(code, f"{source} is damaged: {message}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()

@@ -2,19 +2,20 @@
 
 It reads counts by index, opens nothing of a store, and leaves the file and the folder as they are.
 
-Above it: `app.glance`. Below it: `schema.version`, sqlite3.
+Above it: `file`. Below it: `schema.version`, sqlite3.
 """
 
 from __future__ import annotations
 
 import sqlite3
-from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Any
 
 from penstock.base import limits
+from penstock.runtime.ports.maintenance import StoreGlance
 from penstock.runtime.stores.sqlite.schema.version import SCHEMA_VERSION
 
-__all__ = ["StoreGlance", "glance_at"]
+__all__ = ["glance_at"]
 
 _TENANT = "default"
 _HEADER_BYTES = 20
@@ -36,21 +37,6 @@ _LIVE = (
 )
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
-class StoreGlance:
-    """What a file says about itself. Only a file of the current format is counted.
-
-    `live` has the runs of the owner that have not ended, by status.
-    """
-
-    format_version: int
-    current_format: int = SCHEMA_VERSION
-    live: dict[str, int] = field(default_factory=dict)
-    failed: int = 0
-    workers: int = 0
-    problem: str | None = None
-
-
 def glance_at(path: Path, *, failed_since: int, now: int) -> StoreGlance:
     """Look at a file; whatever prevents that is in `problem`."""
     try:
@@ -59,11 +45,11 @@ def glance_at(path: Path, *, failed_since: int, now: int) -> StoreGlance:
         address = f"{path.absolute().as_uri()}?mode=ro{'&immutable=1' if is_lone else ''}"
         connection = sqlite3.connect(address, uri=True, timeout=_BUSY_SECONDS)
     except (OSError, sqlite3.Error) as error:
-        return StoreGlance(format_version=0, problem=str(error))
+        return _glance(0, problem=str(error))
     try:
         (version,) = connection.execute("PRAGMA user_version").fetchone()
         if version != SCHEMA_VERSION:
-            return StoreGlance(format_version=version)
+            return _glance(version)
         marks = ", ".join("?" * len(_LIVE))
         counted = f"SELECT status, count(*) FROM runs WHERE tenant = ? AND status IN ({marks}) GROUP BY status"
         live = dict(connection.execute(counted, (_TENANT, *_LIVE)).fetchall())
@@ -71,11 +57,15 @@ def glance_at(path: Path, *, failed_since: int, now: int) -> StoreGlance:
         (failures,) = connection.execute(failed, (_TENANT, failed_since)).fetchone()
         alive = "SELECT count(*) FROM workers WHERE seen_at >= ?"
         (workers,) = connection.execute(alive, (now - limits.WORKER_LEASE_MS,)).fetchone()
-        return StoreGlance(format_version=version, live=live, failed=failures, workers=workers)
+        return _glance(version, live=live, failed=failures, workers=workers)
     except sqlite3.Error as error:
-        return StoreGlance(format_version=0, problem=str(error))
+        return _glance(0, problem=str(error))
     finally:
         connection.close()
+
+
+def _glance(version: int, **found: Any) -> StoreGlance:
+    return StoreGlance(format_version=version, current_format=SCHEMA_VERSION, **found)
 
 
 def _says_it_has_log(path: Path) -> bool:

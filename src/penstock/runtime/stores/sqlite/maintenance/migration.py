@@ -1,37 +1,21 @@
 """Migrating a file on demand. Opening it for writing migrates it, too; this says what that will do, and does only that.
 
-Above it: `app.maintenance`. Below it: `backups`, `schema.files`.
+Above it: `file`. Below it: `backups`, `schema.files`.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
+from penstock.runtime.ports.maintenance import Migration
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.maintenance.backups import format_version
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
 
-__all__ = ["Migration", "migrate_file", "plan_migration"]
-
-
-@dataclass(frozen=True, slots=True)
-class Migration:
-    """What migrating a file does, or did: from which format to which, and how many steps that is."""
-
-    path: str
-    from_version: int
-    to_version: int
-    size_bytes: int
-    seconds: float | None = None
-
-    @property
-    def steps(self) -> int:
-        """How many steps lie between the two formats."""
-        return self.to_version - self.from_version
+__all__ = ["migrate_file", "plan_migration"]
 
 
 def plan_migration(path: str | Path) -> Migration:

@@ -2,7 +2,7 @@
 
 The file is only read. Records come oldest first, with what stands for removed ones, a few at a time.
 
-Above it: `app.audit_files`. Below it: `platform.audit`, sqlite3.
+Above it: `file`. Below it: `tables.audit`, sqlite3.
 """
 
 from __future__ import annotations
@@ -13,14 +13,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, TypeAlias
+from typing import Any
 
 import msgspec
 
 from penstock.base.errors import CorruptHistory, Rejected
 from penstock.governance.audit.chain import RemovedRecords
 from penstock.governance.audit.trails import RemovedPart
-from penstock.runtime.ports.audit import AuditRecord
+from penstock.runtime.ports.maintenance import StoredPart
 from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.schema.files import connect
@@ -29,16 +29,14 @@ from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_
 from penstock.runtime.tables.audit.records import audit_tenants, stored_records
 from penstock.runtime.tables.audit.removal import read_removed
 
-__all__ = ["StoredTrails", "open_trails"]
+__all__ = ["SqliteTrails", "open_trails"]
 
 _BODY = msgspec.json.Decoder(dict[str, Any])
 _NOTES = "SELECT resource_id, body FROM resources WHERE kind = ? AND tenant = ? ORDER BY resource_id"
 
-StoredPart: TypeAlias = AuditRecord | RemovedPart
-
 
 @dataclass(frozen=True, slots=True)
-class StoredTrails:
+class SqliteTrails:
     """The trails of an open file."""
 
     connection: sqlite3.Connection
@@ -98,7 +96,7 @@ def _part(stretch: RemovedRecords) -> RemovedPart:
 
 
 @contextmanager
-def open_trails(path: Path) -> Iterator[StoredTrails]:
+def open_trails(path: Path) -> Iterator[SqliteTrails]:
     """Open a file to read its trails; refuse a file in the format of another release."""
     try:
         connection = connect(str(path), mode="ro")
@@ -108,7 +106,7 @@ def open_trails(path: Path) -> Iterator[StoredTrails]:
                 message = f"{path} has the format {version} of an older release, which a public key cannot verify"
                 raise Rejected("STORE_TOO_OLD", message, "open it once with this release, which brings it up to date")
             connection.execute("BEGIN")  # one snapshot of the file, while others may write
-            yield StoredTrails(connection)
+            yield SqliteTrails(connection)
         finally:
             connection.close()
     except (sqlite3.Error, RowError, StatementError) as error:

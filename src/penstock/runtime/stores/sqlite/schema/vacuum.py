@@ -4,37 +4,27 @@ A file that this release creates tracks its pages (`auto_vacuum = INCREMENTAL`),
 end and cut off. A file of an older release does not; `vacuum` changes that once. Some free pages stay: what is deleted
 today is written tomorrow, and a file that shrinks and grows again does work for nothing.
 
-Above it: `runs.store` when runs are deleted, `app.maintenance`. Below it: `files`.
+Above it: `runs.store` when runs are deleted, `maintenance`. Below it: `files`.
 """
 
 from __future__ import annotations
 
 import sqlite3
 import time
-from dataclasses import dataclass
 from pathlib import Path
 
 from penstock.base import limits
 from penstock.base.errors import Conflict, NotFound
+from penstock.runtime.ports.maintenance import VacuumResult
 from penstock.runtime.stores.sqlite.errors import explain, is_busy
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.log_notes import log_loss
 from penstock.runtime.stores.sqlite.schema.migrations import identify
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 
-__all__ = ["VacuumResult", "return_free_pages", "vacuum"]
+__all__ = ["return_free_pages", "vacuum"]
 
 _INCREMENTAL = 2
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class VacuumResult:
-    """A vacuumed file: its size before and after, and the duration."""
-
-    path: str
-    bytes_before: int
-    bytes_after: int
-    seconds: float
 
 
 def return_free_pages(connection: sqlite3.Connection) -> int:
