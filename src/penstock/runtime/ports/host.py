@@ -16,9 +16,8 @@ written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driv
 `RunStore` that several processes share by leases. A host on top of another engine performs effects with `effects` and
 an `AsyncPerformer` instead, and fires timers with that engine.
 
-**How to add a host.** One on PostgreSQL: implement `ports.runs.RunStore` with `claim`, `set_work` and `heartbeat` as
-single statements, and pass it to the embedded host; `tests/conformance/test_stores.py` shows what is missing. One on a
-distributed engine: implement `RunHost`, with one keyed object per run that handles inputs one at a time (load,
+**How to add a host.** On another database, the embedded host needs a driver of `ports.database`; `tests/conformance`
+shows what is missing. One on a distributed engine: implement `RunHost`, with one keyed object per run that handles inputs one at a time (load,
 `decide`, append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that
 writes the rows and records for `row`, `list_runs` and `history`. `tests/conformance/mailbox_host.py` is a small host of
 this kind. Either is done when `tests/conformance/test_hosts.py` passes with it.
