@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from penstock.base.errors import Conflict, NotFound
 from penstock.base.json import JsonObject
@@ -27,14 +27,14 @@ from penstock.runtime.ports.platform import (
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.resources import (
     list_resources,
-    lock_resource,
+    lock_resources,
     put_resource,
     read_resource,
     stored_resource,
     write_deletion,
 )
 
-__all__ = ["ResourceTable", "expected_etag"]
+__all__ = ["BesideDeletion", "ResourceTable", "expected_etag"]
 
 _APPLY_AGAIN = "read it again, and apply the change to that version"
 
@@ -44,6 +44,13 @@ def expected_etag(if_match: str | None) -> str:
     if if_match is None or if_match.strip() == ANY_ETAG:
         return ANY_ETAG
     return if_match.strip().removeprefix("W/").strip('"')
+
+
+class BesideDeletion(NamedTuple):
+    """What is stored with a deletion: a resource of another kind under the same id, made of what is deleted."""
+
+    kind: str
+    write: Callable[[Transaction, ResourceRow], None]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -127,21 +134,19 @@ class ResourceTable:
         if_match: str | None,
         *,
         told: str | None = None,
-        beside: Callable[[Transaction, ResourceRow], None] | None = None,
+        beside: BesideDeletion | None = None,
     ) -> Deleted:
-        """Delete a resource; raise NotFound if it does not exist.
-
-        `told` is its id for callers, if that differs. `beside` gets what is deleted, and stores something with it.
-        """
+        """Delete a resource; raise NotFound if it does not exist. `told` is its id for callers, if that differs."""
         await self.find(context, resource_id)
         answer = Deleted(id=resource_id if told is None else told)
 
         def change(transaction: Transaction) -> ResourceDeleted | ResourceChanged:
-            lock_resource(transaction, context.tenant, self.kind, resource_id)
+            kinds = [self.kind] if beside is None else [self.kind, beside.kind]
+            lock_resources(transaction, context.tenant, [(kind, resource_id) for kind in kinds])
             row = stored_resource(transaction, context.tenant, self.kind, resource_id)
             outcome = write_deletion(transaction, context.tenant, self.kind, resource_id, expected_etag(if_match))
             if row is not None and isinstance(outcome, ResourceDeleted) and beside is not None:
-                beside(transaction, row)
+                beside.write(transaction, row)
             return outcome
 
         call = idempotency.answered(context, Reply(value=answer))

@@ -19,7 +19,9 @@ from penstock.operations.gate.context import Principal, ServerParts
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.permissions.console_sessions import LOGOUT_KIND, SessionRecord, new_session_id
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
 from penstock.runtime.tables.resources import list_all_resources, put_resource
+from tests.conformance.test_lock_order import disorder
 from tests.issuers import Issuer, IssuerDirectory
 from tests.unit.operations.conftest import Caller, double
 
@@ -144,6 +146,23 @@ async def stored(caller: Caller) -> list[tuple[Any, ...]]:
     )
     allowed = await database.rows("SELECT operation, subject FROM audit WHERE outcome = 'allowed' ORDER BY seq")
     return [*keys, *resources, *allowed]
+
+
+@pytest.mark.parametrize(("operation", "prepare"), list(dict.fromkeys(case[:2] for case in CASES)))
+async def test_the_locks_of_an_operation_that_changes_several_things_are_taken_in_one_order(
+    operation: str, prepare: Prepare, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken: list[tuple[SqliteTransaction, str]] = []
+    async with opened(tmp_path) as owner:
+        principal, arguments = await prepare(owner)
+        monkeypatch.setattr(SqliteTransaction, "lock", lambda transaction, name: taken.append((transaction, name)))
+        await internal_call(owner.gate, principal, operation, arguments)
+    transactions = [transaction for transaction, _ in taken]
+    for transaction in transactions:
+        # A lock that is held is not waited for.
+        names = dict.fromkeys(name for other, name in taken if other is transaction)
+        assert disorder([("lock", name) for name in names]) == []
+    assert any(name.startswith(("resource/", "key/")) for _, name in taken)
 
 
 @pytest.mark.parametrize(("operation", "prepare", "refused"), CASES)

@@ -36,8 +36,8 @@ from penstock.runtime.tables.resources import (
     delete_resource,
     list_resources,
     read_resource,
+    replace_resource,
     write_deletions,
-    write_resources,
 )
 
 __all__ = ["OPERATIONS", "DraftDeskAtGate", "PreflightView"]
@@ -179,7 +179,7 @@ async def _kept(context: Context, digest: str, expires_at: int, arguments: JsonO
 
     def change(transaction: Transaction) -> None:
         write_deletions(transaction, context.tenant, _KIND, expired)
-        write_resources(transaction, [row])
+        replace_resource(transaction, row)
 
     await platform.write(change)
     return handle

@@ -41,6 +41,7 @@ from penstock.runtime.tables.resources import (
     delete_resource,
     list_all_resources,
     list_resources,
+    lock_resources,
     put_resource,
     read_resource,
     write_deletions,
@@ -365,6 +366,7 @@ async def _store_new(context: Context, row: ResourceRow, *, instead_of: list[str
     """
 
     def change(transaction: Transaction) -> ResourcePut | ResourceChanged:
+        lock_resources(transaction, row.tenant, [(row.kind, name) for name in (row.resource_id, *instead_of)])
         outcome = write_resource(transaction, row, None)
         if isinstance(outcome, ResourcePut):
             write_deletions(transaction, row.tenant, row.kind, instead_of)

@@ -22,7 +22,7 @@ from penstock.operations.gate.context import Context
 from penstock.operations.permissions.console_sessions import SESSION_KIND, SIGN_OUT_KIND, sessions_of, sign_out_id
 from penstock.runtime.ports.platform import ResourceRow, body_etag
 from penstock.runtime.ports.transactions import Transaction
-from penstock.runtime.tables.resources import write_deletions, write_resources
+from penstock.runtime.tables.resources import replace_resource, write_deletions
 
 __all__ = ["OPERATIONS"]
 
@@ -98,7 +98,7 @@ async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
 
     def change(transaction: Transaction) -> None:
         write_deletions(transaction, context.tenant, SESSION_KIND, ended)
-        write_resources(transaction, [row])
+        replace_resource(transaction, row)
 
     await context.services.platform.write(change, call=idempotency.answered(context, reply))
     context.services.keys_changed()

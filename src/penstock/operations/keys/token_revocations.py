@@ -33,7 +33,7 @@ from penstock.operations.gate.tokens.revocations import (
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.api_keys import write_revocations
-from penstock.runtime.tables.resources import delete_resource, list_resources, read_resource, write_resources
+from penstock.runtime.tables.resources import delete_resource, list_resources, read_resource, replace_resource
 
 __all__ = ["OPERATIONS"]
 
@@ -185,8 +185,9 @@ async def token_revoke(context: Context, given: RevokeToken) -> Reply[Revocation
     maker = None if given.subject is None else subject_principal(given.issuer, given.subject)
 
     def change(transaction: Transaction) -> list[str]:
-        write_resources(transaction, [row])
-        return [] if maker is None else write_revocations(transaction, tenant, maker, now)
+        revoked_keys = [] if maker is None else write_revocations(transaction, tenant, maker, now)
+        replace_resource(transaction, row)
+        return revoked_keys
 
     def reply(revoked_keys: list[str]) -> Reply[Revocation]:
         return Reply(value=_view(row, revoked_keys), location=f"/tokens/revocations/{resource_id}")

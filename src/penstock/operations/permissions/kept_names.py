@@ -14,23 +14,28 @@ from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import first_missing
 from penstock.runtime.ports.platform import ResourceRow, body_etag
 from penstock.runtime.ports.transactions import Transaction
-from penstock.runtime.tables.resources import read_resource, write_deletions, write_resources
+from penstock.runtime.tables.resources import read_resource, replace_resource, write_deletions
 
-__all__ = ["kept_protection", "refuse_loosening", "write_protection"]
+__all__ = ["deleted_kind", "kept_protection", "refuse_loosening", "write_protection"]
 
 _GOVERNANCE = "governance"
 _DELETED = "deleted_"
 
 
+def deleted_kind(kind: str) -> str:
+    """Return the kind under which it is kept what protected deleted entries of a kind."""
+    return f"{_DELETED}{kind}"
+
+
 async def kept_protection(context: Context, kind: str, name: str) -> JsonObject:
     """Return what is kept of an entry that was deleted: its governance, or nothing."""
-    row = await read_resource(context.services.platform, context.tenant, f"{_DELETED}{kind}", name)
+    row = await read_resource(context.services.platform, context.tenant, deleted_kind(kind), name)
     return {} if row is None else row.body
 
 
 def write_protection(transaction: Transaction, context: Context, deleted: ResourceRow) -> None:
     """Keep what protects an entry that is deleted. If nothing does, forget what protected its name before."""
-    declared, kind = deleted.body.get(_GOVERNANCE), f"{_DELETED}{deleted.kind}"
+    declared, kind = deleted.body.get(_GOVERNANCE), deleted_kind(deleted.kind)
     if not declared:
         write_deletions(transaction, deleted.tenant, kind, [deleted.resource_id])
         return
@@ -47,7 +52,7 @@ def write_protection(transaction: Transaction, context: Context, deleted: Resour
         updated_by=context.principal.id,
         author=deleted.author,
     )
-    write_resources(transaction, [kept])
+    replace_resource(transaction, kept)
 
 
 def refuse_loosening(context: Context, what: str, before: JsonObject, after: JsonObject) -> None:

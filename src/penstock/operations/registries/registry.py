@@ -25,12 +25,13 @@ from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import written_by
 from penstock.operations.permissions.kept_names import (
+    deleted_kind,
     kept_protection,
     refuse_loosening,
     write_protection,
 )
 from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
-from penstock.operations.stored_resources import ResourceTable, expected_etag
+from penstock.operations.stored_resources import BesideDeletion, ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.resources import read_resource
@@ -326,7 +327,8 @@ class _RegistryOperations:
         def write_kept(transaction: Transaction, deleted: ResourceRow) -> None:
             write_protection(transaction, context, deleted)
 
-        answer = await self._table.delete(context, getattr(given, self._id), given.if_match, beside=write_kept)
+        beside = BesideDeletion(deleted_kind(self._table.kind), write_kept)
+        answer = await self._table.delete(context, getattr(given, self._id), given.if_match, beside=beside)
         self._changed(context)
         return answer
 

@@ -30,11 +30,11 @@ from penstock.operations.runs.handles import changeable_run, find_changeable, vi
 from penstock.operations.runs.held_calls import seals_of
 from penstock.operations.stored_resources import ResourceTable
 from penstock.operations.webhooks.addresses import checked_url
-from penstock.runtime.ports.platform import ANY_ETAG, DeliveryRow, ResourceRow
+from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
 from penstock.runtime.ports.runs import RunRow
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.deliveries import write_deliveries
-from penstock.runtime.tables.resources import read_resource, write_resource
+from penstock.runtime.tables.resources import read_resource, replace_resource
 from penstock.runtime.webhooks.endpoints import (
     ENDPOINT_KIND,
     NOTIFICATION_PREFIX,
@@ -220,8 +220,8 @@ async def notification_set(context: Context, given: SetNotification) -> Reply[No
     first = _first(context, row, run, now)
 
     def change(transaction: Transaction) -> None:
-        write_resource(transaction, row, ANY_ETAG)
         write_deliveries(transaction, [first])
+        replace_resource(transaction, row)
 
     await platform.write(change, call=idempotency.answered(context, reply))
     context.services.nudge_deliveries()

@@ -37,11 +37,12 @@ __all__ = [
     "drop_mark",
     "list_all_resources",
     "list_resources",
-    "lock_resource",
+    "lock_resources",
     "put_resource",
     "put_resources",
     "read_mark",
     "read_resource",
+    "replace_resource",
     "set_mark",
     "stored_mark",
     "stored_resource",
@@ -49,7 +50,6 @@ __all__ = [
     "write_deletions",
     "write_mark",
     "write_resource",
-    "write_resources",
 ]
 
 _RESOURCES = RowCodec("resources", ResourceRow, body=json_column(dict[str, Any]), author=author_of_column)
@@ -90,10 +90,15 @@ async def put_resources(
     database: Database, resources: Sequence[ResourceRow], *, call: CallRecord | None = None
 ) -> None:
     """Store resources, replacing existing ones: all of them, or none."""
-    given = _ordered_values(resources)
-    await database.write(
-        lambda transaction: transaction.many(_PUT, given), call=call, is_long=len(given) > _ROWS_AT_ONCE_MAX
-    )
+    given = [_values_of(resource) for resource in resources]
+    names = sorted({_lock_name(resource.tenant, resource.kind, resource.resource_id) for resource in resources})
+
+    def change(transaction: Transaction) -> None:
+        for name in names:
+            transaction.lock(name)
+        transaction.many(_PUT, given)
+
+    await database.write(change, call=call, is_long=len(given) > _ROWS_AT_ONCE_MAX)
 
 
 async def delete_resource(
@@ -118,9 +123,10 @@ def write_resource(
     return _write_version(transaction, resource, _values_of(resource), expected_etag)
 
 
-def write_resources(transaction: Transaction, resources: Sequence[ResourceRow]) -> None:
-    """Do what `put_resources` does, in a transaction."""
-    transaction.many(_PUT, _ordered_values(resources))
+def replace_resource(transaction: Transaction, resource: ResourceRow) -> None:
+    """Store a resource in a transaction, whatever is there."""
+    transaction.lock(_lock_name(resource.tenant, resource.kind, resource.resource_id))
+    transaction.execute(_PUT, _values_of(resource))
 
 
 def write_deletion(
@@ -136,12 +142,16 @@ def write_deletion(
 
 def write_deletions(transaction: Transaction, tenant: str, kind: str, resource_ids: Iterable[str]) -> None:
     """Delete resources in a transaction, whatever their versions; unknown ids are ignored."""
-    transaction.many(_DELETE, [(kind, tenant, resource_id) for resource_id in sorted(resource_ids)])
+    given = sorted(resource_ids)
+    for resource_id in given:
+        transaction.lock(_lock_name(tenant, kind, resource_id))
+    transaction.many(_DELETE, [(kind, tenant, resource_id) for resource_id in given])
 
 
-def lock_resource(transaction: Transaction, tenant: str, kind: str, resource_id: str) -> None:
-    """Let no other transaction change a resource with a condition until the end of this one."""
-    transaction.lock(f"resource/{kind}/{tenant}/{resource_id}")
+def lock_resources(transaction: Transaction, tenant: str, named: Iterable[tuple[str, str]]) -> None:
+    """Hold resources, by kind and id, for a transaction that changes several of them in another order."""
+    for name in sorted({_lock_name(tenant, kind, resource_id) for kind, resource_id in named}):
+        transaction.lock(name)
 
 
 def _write_version(
@@ -156,15 +166,13 @@ def _write_version(
 
 
 def _locked_etag(transaction: Transaction, tenant: str, kind: str, resource_id: str) -> str | None:
-    lock_resource(transaction, tenant, kind, resource_id)
+    transaction.lock(_lock_name(tenant, kind, resource_id))
     found = transaction.one(f"SELECT etag FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
     return None if found is None else str(found[0])
 
 
-def _ordered_values(resources: Sequence[ResourceRow]) -> list[list[object]]:
-    """Return what is stored of resources in the order of their keys, so that transactions never wait for each other."""
-    ordered = sorted(resources, key=lambda resource: (resource.kind, resource.tenant, resource.resource_id))
-    return [_values_of(resource) for resource in ordered]
+def _lock_name(tenant: str, kind: str, resource_id: str) -> str:
+    return f"resource/{kind}/{tenant}/{resource_id}"
 
 
 def _values_of(resource: ResourceRow) -> list[object]:
