@@ -27,10 +27,11 @@ import msgspec
 
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.stores.sqlite.runs.row_keys import first_key_of
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from penstock.runtime.stores.sqlite.schema.sql_functions import indexed_text
+from penstock.runtime.tables.runs.row_keys import first_key_of
+from penstock.runtime.tables.runs.store import RunStore
 
 TARGET_RATIO, TARGET_RATIO_OF_TEXT = 2.0, 3.0
 SMALL, LARGE = 100, 100_000
@@ -111,7 +112,7 @@ def labels_of_runs(total: int) -> Iterator[tuple[object, ...]]:
             yield value.casefold(), name, first_key_of(AT + number), value
 
 
-async def questions(store: SqliteRunStore, total: int) -> dict[str, RunQuery]:
+async def questions(store: RunStore, total: int) -> dict[str, RunQuery]:
     """What is asked, by name; each has a page of answers."""
     cursor = None
     for _ in range(max(total // 2 // 1_000, 1)):
@@ -159,7 +160,7 @@ async def questions(store: SqliteRunStore, total: int) -> dict[str, RunQuery]:
     return {name: msgspec.structs.replace(query, limit=PAGE) for name, query in asked.items()}
 
 
-async def measure(stores: list[SqliteRunStore], totals: list[int]) -> dict[str, list[float]]:
+async def measure(stores: list[RunStore], totals: list[int]) -> dict[str, list[float]]:
     """The median time of every question in milliseconds, by file."""
     asked = [await questions(store, total) for store, total in zip(stores, totals, strict=True)]
     medians: dict[str, list[float]] = {}
@@ -185,7 +186,7 @@ async def main() -> int:
         for total in totals:
             path = Path(folder) / f"{total}.db"
             fill(path, total)
-            store = SqliteRunStore(path)
+            store = RunStore(SqliteDatabase(path))
             await store.open()
             stores.append(store)
         try:

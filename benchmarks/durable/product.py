@@ -30,8 +30,9 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import Committed
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock, new_run_id, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = [
     "Engine",
@@ -69,11 +70,18 @@ class Immediate:
 class Engine:
     """An open runtime, and who waits for which of its runs to end."""
 
-    store: SqliteRunStore
+    store: RunStore
     host: EmbeddedHost
     workflow: Workflow
     faults: list[str] = field(default_factory=list)
     _ending: dict[str, asyncio.Future[str]] = field(default_factory=dict)
+
+    @property
+    def file(self) -> SqliteDatabase:
+        """The file of the store."""
+        if not isinstance(self.store.database, SqliteDatabase):
+            raise TypeError("the benchmark measures SQLite")
+        return self.store.database
 
     async def start(self, run_id: str) -> int:
         """Start a run; where its history stands once it is durable."""
@@ -107,9 +115,9 @@ class Engine:
 
 
 @asynccontextmanager
-async def opened(path: Path, document: JsonObject, *, store: SqliteRunStore | None = None) -> AsyncIterator[Engine]:
+async def opened(path: Path, document: JsonObject, *, store: RunStore | None = None) -> AsyncIterator[Engine]:
     """The runtime on a file, performing; `synchronous` is FULL as it is by default."""
-    store = store or SqliteRunStore(path, synchronous="FULL")
+    store = store or RunStore(SqliteDatabase(path, synchronous="FULL"))
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     workflow = build_workflow(document)
@@ -166,11 +174,11 @@ async def product_load(path: Path, steps: int, *, clients: int, seconds: float) 
         return await closed_loop(one_run, clients=clients, seconds=seconds)
 
 
-class _Recording(SqliteRunStore):
+class _Recording(RunStore):
     """A store that remembers what it was given."""
 
     def __init__(self, path: Path) -> None:
-        super().__init__(path)
+        super().__init__(SqliteDatabase(path))
         self.writes: list[RunWrite] = []
 
     def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
@@ -189,7 +197,7 @@ async def writes_of_a_run(path: Path, steps: int) -> list[RunWrite]:
 
 async def rows_of_a_run(path: Path, writes: list[RunWrite]) -> list[tuple[dict[str, object], dict[str, object]]]:
     """The row of the index after each of these writes, and the row of history that it added, with all their columns."""
-    store = SqliteRunStore(path, synchronous="FULL")
+    store = RunStore(SqliteDatabase(path, synchronous="FULL"))
     await store.open()
     reader = sqlite3.connect(path)
     reader.row_factory = sqlite3.Row
@@ -208,7 +216,7 @@ async def rows_of_a_run(path: Path, writes: list[RunWrite]) -> list[tuple[dict[s
 
 async def store_load(path: Path, writes: list[RunWrite], *, clients: int, seconds: float) -> Load:
     """The throughput of the store without an engine; one "run" is what `writes_of_a_run` found."""
-    store = SqliteRunStore(path, synchronous="FULL")
+    store = RunStore(SqliteDatabase(path, synchronous="FULL"))
     await store.open()
 
     async def one_run() -> None:

@@ -188,7 +188,7 @@ async def p99_of_runs(engine: Engine, until: Callable[[], bool]) -> tuple[float,
 
 async def measure(engine: Engine, nodes: int, links: int) -> dict[str, Any]:
     """Every figure of the store."""
-    bench = Bench(SqliteGraphStore(engine.store.database))
+    bench = Bench(SqliteGraphStore(engine.file))
     await bench.store.create_graph(bench.ref, schema=bench.schema, source=SCHEMA, stamp=bench.stamp())
     figures: dict[str, Any] = {"nodes": nodes, "edges": links}
     deadline = time.perf_counter() + 5
@@ -342,7 +342,7 @@ def search(documents: int) -> None:
 
     async def run(path: Path) -> dict[str, Any]:
         async with opened(path, linear(1)) as engine:
-            store = SqliteGraphStore(engine.store.database)
+            store = SqliteGraphStore(engine.file)
             found = await measure_search(store, documents)
             for vectors in sorted({documents // 10, documents}):
                 found |= await measure_vectors(store, vectors, 384)

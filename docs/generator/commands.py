@@ -19,7 +19,7 @@ __all__ = ["commands_page"]
 
 # Described once for all commands that have them; a command with another text for one of them lists it.
 _SHARED: Final = ("--server", "--profile", "--db", "--idempotency-key", "--json", "--help")
-_SHARED_WITH: Final = "workflow execute"
+_SHARED_WITH: Final = "workflow start"
 # The attribute of the rows that are an operation and nothing else.
 _OPERATION: Final = "operation_command"
 

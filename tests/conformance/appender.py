@@ -9,14 +9,15 @@ import sys
 from itertools import count
 
 from penstock.runtime.ports.runs import Appended
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import start, step
 
 RUNS_AT_ONCE = 8
 DECISIONS_PER_RUN = 5
 
 
-async def write_runs(store: SqliteRunStore, name: str) -> None:
+async def write_runs(store: RunStore, name: str) -> None:
     """Start and move runs for ever, and say so each time."""
 
     async def live(lane: int) -> None:
@@ -30,7 +31,7 @@ async def write_runs(store: SqliteRunStore, name: str) -> None:
     await asyncio.gather(*(live(lane) for lane in range(RUNS_AT_ONCE)))
 
 
-async def move_shared(store: SqliteRunStore, name: str, times: int) -> None:
+async def move_shared(store: RunStore, name: str, times: int) -> None:
     """Move one run that others move too; also write runs of one's own."""
     done = 0
     await store.append(start("shared", payload={"by": "start"}))
@@ -47,7 +48,7 @@ async def move_shared(store: SqliteRunStore, name: str, times: int) -> None:
 async def main() -> None:
     """Open, say so, write."""
     path, name, *rest = sys.argv[1:]
-    store = SqliteRunStore(path)
+    store = RunStore(SqliteDatabase(path))
     await store.open()
     print("open", flush=True)
     if rest:

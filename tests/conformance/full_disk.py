@@ -13,7 +13,8 @@ from pathlib import Path
 
 from penstock.base.errors import Unavailable
 from penstock.runtime.ports.runs import Appended
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import listed, start
 
 RUNS_MAX = 10_000
@@ -23,7 +24,7 @@ async def main(folder: Path) -> None:
     """Write until it fails, make room, write again."""
     ballast = folder / "ballast"
     ballast.write_bytes(b"x" * 200_000)
-    store = SqliteRunStore(folder / "store.db")
+    store = RunStore(SqliteDatabase(folder / "store.db"))
     await store.open()
     acknowledged: list[str] = []
     code = ""

@@ -9,7 +9,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
@@ -25,8 +25,8 @@ from penstock.runtime.activities.performing import (
     ActivityOutcome,
 )
 from penstock.runtime.ports.host import RunHost
-from penstock.runtime.ports.runs import DefinitionChanges, DefinitionReader
-from tests.waiting import SECONDS_MAX
+from penstock.runtime.tables.definitions import Definitions
+from tests.waiting import SECONDS_MAX, until_found
 
 __all__ = ["CASES", "END", "Bench", "Case", "HostBench", "ScriptedPerformer", "native", "step"]
 
@@ -96,8 +96,7 @@ class HostBench(Generic[HostT]):
             state = await self.host.read(run_id)
             while state is None or not condition(state):
                 if state is None:  # not started yet
-                    await self.host.next_commit(timeout_seconds=0.2)
-                    state = await self.host.read(run_id)
+                    state = await until_found(lambda: self.host.read(run_id))
                 else:
                     state = await self.host.wait(run_id, after_seq=state.seq, timeout_seconds=SECONDS_MAX)
             return state
@@ -111,15 +110,11 @@ class HostBench(Generic[HostT]):
         return await self.until(lambda state: run_status(state) == wanted, run_id)
 
 
-class DefinitionStore(DefinitionReader, DefinitionChanges, Protocol):
-    """Where definitions lie, on every host."""
-
-
 @dataclass(slots=True)
 class Bench(HostBench[RunHost]):
     """Any host at work; the cases know nothing of it but the port."""
 
-    definitions: DefinitionStore
+    definitions: Definitions
     again: Callable[[], Awaitable[RunHost]]
 
     async def restart(self) -> None:

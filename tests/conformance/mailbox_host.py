@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Mapping, Sequence
-from contextlib import AbstractContextManager, nullcontext
+from contextlib import AbstractContextManager
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from typing import Any
@@ -47,9 +47,9 @@ from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider
 from penstock.runtime.host.definitions import proposed_refusal
 from penstock.runtime.host.effects import RunEffects, activity_call
-from penstock.runtime.host.waiters import RunWatch, moved_within
+from penstock.runtime.host.waiters import RunWatch
 from penstock.runtime.host.writes import first_row, first_write, next_write
-from penstock.runtime.ports.host import Moved, Transcript, Wanted
+from penstock.runtime.ports.host import Moved, Wanted
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
@@ -61,10 +61,12 @@ from penstock.runtime.ports.runs import (
     RunPosition,
     RunQuery,
     RunRow,
-    RunStore,
     StoredRun,
 )
 from penstock.runtime.secrets import AnswerSeals, Sealer
+from penstock.runtime.shared_timeouts import moved_within
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import register_worker, remove_worker
 
 __all__ = ["MailboxHost", "input_from_bytes", "input_to_bytes"]
 
@@ -150,8 +152,8 @@ class MailboxHost:
 
     async def open(self) -> None:
         """Go on with what is stored: all that is owed and every timer is found there."""
-        await self.store.register_worker(_OWNER, at=self.clock.now_ms())
-        await self.store.remove_worker(_OWNER)
+        await register_worker(self.store.database, _OWNER, at=self.clock.now_ms())
+        await remove_worker(self.store.database, _OWNER)
         while claimed := await self.store.claim(owner=_OWNER, limit=_BATCH):
             for run_id in claimed:
                 self._follow_up(run_id, await self._stored(run_id))
@@ -194,17 +196,17 @@ class MailboxHost:
             created_by=created_by,
             author=author,
         )
-        return await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
+        return await self.store.definitions.put(row, expected_hash=expected_hash, call=call(row))
 
     def follow_authors(self, rules: AuthorshipRules) -> None:
         self.authorship = rules
 
     async def workflow(self, definition_hash: str, *, tenant: str | None = None) -> Workflow | None:
-        stored = await self.store.definition(definition_hash, tenant=tenant)
+        stored = await self.store.definitions.find(definition_hash, tenant=tenant)
         return None if stored is None else build_workflow(stored.document)
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
-        stored = await self.store.definition_named(name, tenant=tenant)
+        stored = await self.store.definitions.find_named(name, tenant=tenant)
         return None if stored is None else build_workflow(stored.document)
 
     # --- transitions -----------------------------------------------------------------------------
@@ -222,7 +224,9 @@ class MailboxHost:
         workflow = await self.workflow(workflow_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {workflow_hash[:12]}")
-        if (refused := await proposed_refusal(self.store, workflow, given.tenant, self.authorship)) is not None:
+        if (
+            refused := await proposed_refusal(self.store.definitions, workflow, given.tenant, self.authorship)
+        ) is not None:
             return refused
         decision = await self._decider.decide(workflow, RunState(), input_from_bytes(input_to_bytes(given)))
         if isinstance(decision, Refused):
@@ -240,7 +244,9 @@ class MailboxHost:
         workflow = await self.workflow(state.definition_hash)
         if workflow is None:
             return Refused("WORKFLOW_NOT_FOUND", f"there is no definition {state.definition_hash[:12]}")
-        if (refused := await proposed_refusal(self.store, workflow, state.tenant, self.authorship)) is not None:
+        if (
+            refused := await proposed_refusal(self.store.definitions, workflow, state.tenant, self.authorship)
+        ) is not None:
             return refused
         decision = await self._decider.decide(workflow, state, inputs.ContinueRun(at=self.clock.now_ms()))
         if isinstance(decision, Refused):
@@ -449,17 +455,8 @@ class MailboxHost:
             await moved_within(moved, timeout_seconds)
         return await self.read(run_id)
 
-    def known_state(self, row: RunRow) -> RunState | None:
-        return None
-
-    async def watched_state(self, run_id: str) -> RunState | None:
-        return await self.read(run_id)
-
     def watched(self, run_id: str, *, after_seq: int, wanted: Wanted | None = None) -> AbstractContextManager[Moved]:
         return self._watch.entered(run_id, after_seq=after_seq)
-
-    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
-        return nullcontext(Transcript())
 
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         loop = asyncio.get_running_loop()
@@ -472,9 +469,6 @@ class MailboxHost:
                     return state
                 if not state.terminal:
                     await moved_within(ended, deadline - loop.time())
-
-    async def next_commit(self, *, timeout_seconds: float) -> None:
-        await self._watch.next_commit(timeout_seconds=timeout_seconds)
 
     def stop_waiting(self) -> None:
         self._watch.stop_waiting()
@@ -489,9 +483,6 @@ class MailboxHost:
 
     async def fold(self, records: Sequence[Record]) -> RunState:
         return fold(records)
-
-    def perform_also(self, run_id: str) -> None:
-        """It performs every run."""
 
 
 def _is_work(state: RunState, effect: Effect) -> bool:

@@ -16,6 +16,7 @@ from msgspec.structs import replace
 from penstock.base.json import JsonObject
 from penstock.governance.audit.chain import GENESIS_HASH, ChainOutcome, ChainSeal, verify_chain
 from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.memory import MemoryEntry, MemorySpace
 from penstock.runtime.ports.platform import (
     AuditEntry,
     AuditQuery,
@@ -29,19 +30,22 @@ from penstock.runtime.ports.platform import (
     Seal,
 )
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.api_keys import list_keys, read_key
 from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
 from penstock.runtime.tables.call_records import record_call
 from penstock.runtime.tables.deliveries import list_deliveries, list_due_deliveries, read_next_delivery_at
+from penstock.runtime.tables.memory import list_memory, search_memory
 from penstock.runtime.tables.resources import list_all_resources, read_mark
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import AT, run_bounded
+from tests.opened_database import sqlite_of
 
 __all__ = [
     "AT",
     "KEY",
     "PLATFORM_STORES",
     "SEAL",
+    "SPACE",
     "chain_of",
     "claim",
     "claimed",
@@ -49,6 +53,7 @@ __all__ = [
     "delivery",
     "entry",
     "key_row",
+    "note",
     "on_every_platform_store",
     "open_sqlite",
     "platform_contents",
@@ -60,6 +65,7 @@ __all__ = [
 
 KEY = b"a key that only tests know"
 SEAL: Seal = ChainSeal(KEY)
+SPACE = MemorySpace(tenant="acme", scope="tenant")
 
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
@@ -82,10 +88,10 @@ async def completed(store: Database, claim: IdempotencyClaim, answer: JsonObject
 @asynccontextmanager
 async def open_sqlite(path: Path) -> AsyncIterator[SqliteDatabase]:
     """A platform store in an SQLite file."""
-    store = SqliteRunStore(path)
+    store = RunStore(SqliteDatabase(path))
     await store.open()
     try:
-        yield store.database
+        yield sqlite_of(store)
     finally:
         await store.close()
 
@@ -179,6 +185,11 @@ def delivery(number: int = 0, **changes: Any) -> DeliveryRow:
     return replace(new, **changes)
 
 
+def note(key: str = "colour", value: Any = "green", at: int = AT, **more: Any) -> MemoryEntry:
+    """An entry of memory as any other."""
+    return MemoryEntry(key=key, value=value, created_at=at, updated_at=at, **more)
+
+
 async def chain_of(store: Database, tenant: str = "acme") -> tuple[AuditRecord, ...]:
     """All records of a tenant, oldest first, over all pages."""
     found: list[AuditRecord] = []
@@ -207,4 +218,6 @@ async def platform_contents(store: Database) -> dict[str, Any]:
         "due": await list_due_deliveries(store, now=AT + 1_000_000, limit=1_000),
         "next": await read_next_delivery_at(store),
         "mark": await read_mark(store, "place"),
+        "memory": (await list_memory(store, SPACE, now=AT, limit=1_000)).entries,
+        "found": await search_memory(store, SPACE, "green", now=AT, limit=100),
     }

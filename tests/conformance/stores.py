@@ -19,20 +19,23 @@ from penstock.runtime.ports.runs import (
     DefinitionRow,
     RunQuery,
     RunRow,
-    RunStore,
     RunWrite,
     ScheduleRow,
     StoredRun,
     WorkerRow,
 )
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import list_schedules
+from penstock.runtime.tables.workers import list_workers
+from tests.conformance.run_model import ModelOfRuns
 from tests.waiting import SECONDS_MAX
 
 __all__ = [
     "AT",
     "STORES",
     "contents",
+    "contents_of_runs",
     "definition",
     "listed",
     "on_every_store",
@@ -51,8 +54,7 @@ StoreMaker = Callable[[Path], RunStore]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
 
 STORES: dict[str, StoreMaker] = {
-    "memory": lambda folder: MemoryRunStore(),
-    "sqlite": lambda folder: SqliteRunStore(folder / "store.db"),
+    "sqlite": lambda folder: RunStore(SqliteDatabase(folder / "store.db")),
 }
 
 
@@ -134,7 +136,7 @@ def worker(worker_id: str, beats: int = 1, seen_at: int = AT) -> WorkerRow:
     return WorkerRow(worker_id=worker_id, beats=beats, seen_at=seen_at)
 
 
-async def listed(store: RunStore, **query: Any) -> list[str]:
+async def listed(store: RunStore | ModelOfRuns, **query: Any) -> list[str]:
     """The ids of the runs that a query finds, over all pages."""
     found: list[str] = []
     cursor: str | None = None
@@ -148,10 +150,19 @@ async def listed(store: RunStore, **query: Any) -> list[str]:
 
 async def contents(store: RunStore) -> dict[str, Any]:
     """Everything that a store holds, as far as anybody can see."""
+    return {
+        **await contents_of_runs(store),
+        "workers": await list_workers(store.database),
+        "schedules": await list_schedules(store.database),
+    }
+
+
+async def contents_of_runs(store: RunStore | ModelOfRuns) -> dict[str, Any]:
+    """All runs and definitions of a store, or of a model of it."""
     run_ids = await listed(store, limit=1_000)
     runs: dict[str, StoredRun | None] = {run_id: await store.load(run_id) for run_id in run_ids}
     hashes = {run.row.definition_hash for run in runs.values() if run is not None}
-    newest = await store.definitions(tenant=None)
+    newest = await store.definitions.list_newest(tenant=None)
     return {
         "order": run_ids,
         "runs": runs,
@@ -164,15 +175,13 @@ async def contents(store: RunStore) -> dict[str, Any]:
         },
         "due": await store.due(owner="anybody", now=2**62, limit=10_000),
         "next_wake_at": await store.next_wake_at(after=0),
-        "workers": await store.workers(),
         "tenants": {name: await listed(store, tenant=name) for name in ("default", "acme", "other")},
         "found": {text: await listed(store, text=text) for text in ("r_", "fund", "blue")},
         "newest": newest,
         "versions": {
-            f"{name} of {tenant}": (await store.definition_versions(name, tenant=tenant, limit=100)).rows
+            f"{name} of {tenant}": (await store.definitions.list_versions(name, tenant=tenant, limit=100)).rows
             for name in ("refund", "onboarding")
             for tenant in ("default", "acme", "other")
         },
-        "definitions": {found: await store.definition(found) for found in hashes | {row.hash for row in newest}},
-        "schedules": await store.schedules(),
+        "definitions": {found: await store.definitions.find(found) for found in hashes | {row.hash for row in newest}},
     }

@@ -39,7 +39,7 @@ async def a_run_and_its_definition_are_in_a_tenant(bench: Bench) -> None:
         assert len((await bench.host.list_runs(RunQuery(tenant=tenant))).rows) == wanted
     assert await bench.host.workflow_named("child") is None
     assert await bench.host.workflow_named("child", tenant="acme") is not None
-    kept = await bench.definitions.definition_named("child", tenant="acme")
+    kept = await bench.definitions.find_named("child", tenant="acme")
     assert kept is not None
     assert kept.created_by == "ada"
 
@@ -55,7 +55,7 @@ async def a_definition_is_found_by_who_put_it_and_the_newest_by_its_name(bench: 
         for tenant, is_found in (("acme", True), ("default", False), (None, True)):
             found = await bench.host.workflow(workflow.hash, tenant=tenant)
             assert (found is not None) is is_found
-    page = await bench.definitions.definition_versions("child", tenant="acme", limit=10)
+    page = await bench.definitions.list_versions("child", tenant="acme", limit=10)
     assert [row.hash for row in page.rows] == [new.hash, old.hash]
 
 
@@ -109,7 +109,7 @@ async def a_pinned_version_of_the_tenant_is_used(bench: Bench) -> None:
 
 async def a_deleted_workflow_starts_no_child_by_name(bench: Bench) -> None:
     await bench.host.register(build_workflow(says("ours")))
-    assert await bench.definitions.delete_definition("child")
+    assert await bench.definitions.delete("child")
     assert await bench.host.workflow_named("child") is None
     await bench.start(native(CALLS_CHILD, END, name="parent"))
     state = await bench.ended()
@@ -121,7 +121,7 @@ async def a_run_of_a_deleted_workflow_goes_on(bench: Bench) -> None:
     waits = native({"id": "w", "type": "wait", "signal": "go"}, step("a"), END)
     await bench.start(waits)
     await bench.status("waiting_signal")
-    await bench.definitions.delete_definition("case")
+    await bench.definitions.delete("case")
     await bench.host.send("r", inputs.SendSignal(at=bench.now(), name="go"))
     assert (await bench.ended()).status == "completed"
 

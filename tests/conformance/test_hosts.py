@@ -1,4 +1,4 @@
-"""Every host passes the one suite of `hosts`, over every store, with nothing known of it but the port."""
+"""Every host passes the one suite of `hosts`, with nothing known of it but the port."""
 
 from __future__ import annotations
 
@@ -11,17 +11,18 @@ from typing import TypeAlias
 import pytest
 
 from penstock.runtime.host.driver import Driver
+from penstock.runtime.host.effect_host import EffectHost
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.host import EffectHost, RunHost
-from penstock.runtime.ports.runs import RunStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.ports.host import RunHost
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.chains import CHAIN_CASES
 from tests.conformance.hosts import CASES, Bench, Case, ScriptedPerformer
 from tests.conformance.mailbox_host import MailboxHost
 from tests.conformance.tenants import TENANT_CASES
 from tests.conformance.wired_host import PORT, wired
+from tests.opened_database import opened_store
 from tests.waiting import SECONDS_MAX
 
 Report: TypeAlias = Callable[[str, BaseException], None]
@@ -65,44 +66,33 @@ async def mailboxes(store: RunStore, performer: ScriptedPerformer, report: Repor
 
 
 HOSTS = {"embedded": embedded, "wired": behind_a_wire, "mailboxes": mailboxes}
-# The wire is the same before every store.
-COMBINED = [
-    *((kind, stored) for kind in ("embedded", "mailboxes") for stored in ("memory", "sqlite")),
-    ("wired", "memory"),
-]
 
 
-def store_of(kind: str, folder: Path) -> RunStore:
-    return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
-
-
-@pytest.mark.parametrize(("kind", "stored"), COMBINED)
+@pytest.mark.parametrize("kind", HOSTS)
 @pytest.mark.parametrize("case", [*CASES, *CHAIN_CASES, *TENANT_CASES], ids=lambda case: case.__name__)
-def test_the_host_passes(case: Case, kind: str, stored: str, tmp_path: Path) -> None:
+def test_the_host_passes(case: Case, kind: str, tmp_path: Path) -> None:
     faults: list[str] = []
 
     def report(where: str, error: BaseException) -> None:
         faults.append(f"{where}: {error!r}")
 
     async def run() -> None:
-        store, performer = store_of(stored, tmp_path), ScriptedPerformer()
-        await store.open()
-        async with AsyncExitStack() as stack:
+        performer = ScriptedPerformer()
+        async with opened_store(RunStore(SqliteDatabase(tmp_path / "penstock.db"))) as store, AsyncExitStack() as stack:
 
             async def begin() -> RunHost:
                 await stack.aclose()  # the one before, if there is one
                 return await stack.enter_async_context(HOSTS[kind](store, performer, report))
 
             async with asyncio.timeout(SECONDS_MAX):
-                await case(Bench(await begin(), performer, store, begin))
-        await store.close()
+                await case(Bench(await begin(), performer, store.definitions, begin))
 
     asyncio.run(run())
     assert faults == []
 
 
-def test_a_host_behind_a_wire_has_the_port_and_nothing_else() -> None:
-    host = EmbeddedHost(store=MemoryRunStore(), clock=SystemClock(), worker_id="w")
+def test_a_host_behind_a_wire_has_the_port_and_nothing_else(tmp_path: Path) -> None:
+    host = EmbeddedHost(store=RunStore(SqliteDatabase(tmp_path / "penstock.db")), clock=SystemClock(), worker_id="w")
     beyond = wired(host)
     assert {"read", "send", "subscribe", "worker_id", "store"} <= PORT
     assert all(hasattr(beyond, name) for name in PORT)

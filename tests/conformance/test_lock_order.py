@@ -21,7 +21,7 @@ from tests.tidy.doors import CHANGING
 
 Event = tuple[str, str]
 # What is past its time stays so, and each deletion names its condition again.
-RETENTION = frozenset({"forget_calls", "forget_deliveries", "forget_usage"})
+RETENTION = frozenset({"forget_calls", "forget_deliveries", "forget_memory", "forget_usage"})
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 
 

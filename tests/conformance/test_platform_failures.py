@@ -15,23 +15,34 @@ import pytest
 from penstock.base.errors import PenstockError
 from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.database import Database
+from penstock.runtime.ports.memory import MemoryRoom
 from penstock.runtime.ports.platform import ANY_ETAG
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from penstock.runtime.tables.api_keys import put_key, replace_key, touch_keys
 from penstock.runtime.tables.audit.removal import forget_audit
 from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
-from penstock.runtime.tables.deliveries import add_deliveries, forget_deliveries, save_delivery
+from penstock.runtime.tables.deliveries import (
+    add_deliveries,
+    change_delivery,
+    claim_delivery,
+    forget_deliveries,
+    save_delivery,
+)
+from penstock.runtime.tables.memory import clear_memory, delete_memory, forget_memory, put_memory
 from penstock.runtime.tables.resources import delete_resource, put_resource, put_resources, set_mark
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
+    SPACE,
     claim,
     claimed,
     completed,
     delivery,
     entry,
     key_row,
+    note,
     platform_contents,
     resource,
     run_bounded,
@@ -42,6 +53,7 @@ from tests.conformance.test_store_failures import Fault, copied
 from tests.thorough import IS_THOROUGH
 
 OTHER = claim("other", digest="digest-2")
+ROOM = MemoryRoom(entries_max=9, bytes_max=999, tenant_bytes_max=999)
 
 Operation = Callable[[Database], Awaitable[object]]
 OPERATIONS: list[Operation] = [
@@ -73,10 +85,20 @@ OPERATIONS: list[Operation] = [
     lambda store: put_resources(store, [resource("second", etag="etag-2"), resource("fourth")]),
     lambda store: delete_resource(store, "acme", "schema", "refund", expected_etag="etag-2"),
     lambda store: add_deliveries(store, [delivery(0), delivery(1), delivery(0), delivery(2, state="dead")]),
+    lambda store: claim_delivery(store, delivery(1), now=AT + 5, until=AT + 50),
+    lambda store: claim_delivery(store, delivery(1), now=AT + 6, until=AT + 60),  # claimed
+    lambda store: change_delivery(store, delivery(1, attempts=1, next_at=AT + 50), delivery(1, attempts=1)),
     lambda store: save_delivery(store, delivery(0, state="delivered", next_at=None, attempts=1)),
     lambda store: forget_deliveries(store, before=AT + 1, limit=1),
     lambda store: set_mark(store, "place", {"seq": 1}),
     lambda store: set_mark(store, "place", {"seq": 2}),
+    lambda store: put_memory(store, SPACE, note(), room=ROOM),
+    lambda store: put_memory(store, SPACE, note("sky", "blue"), room=ROOM),
+    lambda store: put_memory(store, SPACE, note("sky", "green"), room=ROOM),  # replaced
+    lambda store: delete_memory(store, SPACE, "colour", now=AT),
+    lambda store: put_memory(store, SPACE, note(expires_at=AT + 1), room=ROOM),
+    lambda store: forget_memory(store, now=AT + 1, limit=5),
+    lambda store: clear_memory(store, SPACE, now=AT),
     lambda store: forget_calls(store, now=AT + 60_001, limit=5),
 ]
 
@@ -156,17 +178,17 @@ def test_an_sqlite_platform_store_survives_the_failure_of_any_statement(
     step_size = 1 if times == 1 or IS_THOROUGH else 4
 
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "empty.db", synchronous="OFF")
+        store = RunStore(SqliteDatabase(tmp_path / "empty.db", synchronous="OFF"))
         await store.open()
         await store.close()
-        store = SqliteRunStore(copied(tmp_path, "reference"), synchronous="OFF")
+        store = RunStore(SqliteDatabase(copied(tmp_path, "reference"), synchronous="OFF"))
         await store.open()
         given, held = await reference(store.database)
         await store.close()
         number = 1 - step_size
         while number < 1 or fault.fired:
             number += step_size
-            store = SqliteRunStore(copied(tmp_path, str(number)), synchronous="OFF")
+            store = RunStore(SqliteDatabase(copied(tmp_path, str(number)), synchronous="OFF"))
             await store.open()
             fault.arm(number, times=times)
             failed = await with_a_failure(store.database, fault, given, held)
@@ -184,7 +206,7 @@ def test_of_many_appends_in_one_commit_those_that_failed_are_not_in_the_chain(
     chance = random.Random(11)
 
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db", synchronous="OFF")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db", synchronous="OFF"))
         await store.open()
         platform = store.database
         kept = failed = 0

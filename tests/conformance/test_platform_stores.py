@@ -40,6 +40,8 @@ from penstock.runtime.tables.audit.removal import forget_audit, list_removed_aud
 from penstock.runtime.tables.call_records import append_audit, forget_calls, release_call
 from penstock.runtime.tables.deliveries import (
     add_deliveries,
+    change_delivery,
+    claim_delivery,
     forget_deliveries,
     list_deliveries,
     list_due_deliveries,
@@ -729,6 +731,40 @@ async def test_what_came_of_an_attempt_is_kept_and_what_is_delivered_does_not_ch
     assert (await list_deliveries(store, "acme", limit=9)).rows == (done,)
     await save_delivery(store, replace(done, state="pending", next_at=AT))
     assert len(await list_due_deliveries(store, now=AT, limit=9)) == 2
+
+
+@on_every_platform_store
+async def test_one_of_those_who_saw_a_delivery_claims_it_and_it_is_due_again_when_the_claim_ends(
+    store: Database,
+) -> None:
+    await add_deliveries(store, [delivery(0), delivery(1, next_at=None)])
+    for seen in await list_due_deliveries(store, now=AT, limit=9):
+        claims = [claim_delivery(store, seen, now=AT + number, until=AT + 25_000 + number) for number in range(4)]
+        (claimed,) = [found for found in await asyncio.gather(*claims) if found is not None]
+        assert await read_delivery(store, "acme", seen.delivery_id) == claimed
+        assert claimed == replace(seen, attempts=1, next_at=claimed.next_at, updated_at=claimed.updated_at)
+    assert await list_due_deliveries(store, now=AT + 24_999, limit=9) == ()
+    due = await list_due_deliveries(store, now=AT + 25_003, limit=9)
+    assert [await claim_delivery(store, seen, now=AT + 25_003, until=AT + 50_003) for seen in due] == [
+        replace(seen, attempts=2, next_at=AT + 50_003, updated_at=AT + 25_003) for seen in due
+    ]
+    assert await claim_delivery(store, delivery(77), now=AT, until=AT) is None
+
+
+@on_every_platform_store
+async def test_what_came_of_an_attempt_is_not_stored_after_another_claim(store: Database) -> None:
+    await add_deliveries(store, [delivery(0)])
+    first = await claim_delivery(store, delivery(0), now=AT, until=AT + 10)
+    assert first is not None
+    second = await claim_delivery(store, first, now=AT + 10, until=AT + 20)
+    assert second is not None
+    delivered = replace(first, state="delivered", next_at=None, last_status=204)
+    assert not await change_delivery(store, first, delivered)
+    assert await read_delivery(store, "acme", "d_0") == second
+    delivered = replace(second, state="delivered", next_at=None, last_status=204)
+    assert await change_delivery(store, second, delivered)
+    assert not await change_delivery(store, second, replace(second, state="dead"))
+    assert await read_delivery(store, "acme", "d_0") == delivered
 
 
 async def listed_deliveries(store: Database, *, limit: int, **query: Any) -> list[str]:

@@ -8,8 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from penstock.runtime.ports.runs import ChangePage, RunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.ports.runs import ChangePage
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import AT, on_every_store, run_bounded, start, step
 
 NOW = AT + 10_000_000
@@ -113,7 +114,7 @@ async def test_a_position_from_elsewhere_is_like_none(store: RunStore) -> None:
 
 def test_what_another_process_stored_is_found(tmp_path: Path) -> None:
     async def scenario() -> None:
-        here, there = SqliteRunStore(tmp_path / "store.db"), SqliteRunStore(tmp_path / "store.db")
+        here, there = RunStore(SqliteDatabase(tmp_path / "store.db")), RunStore(SqliteDatabase(tmp_path / "store.db"))
         await here.open()
         await there.open()
         try:
@@ -130,7 +131,7 @@ def test_what_another_process_stored_is_found(tmp_path: Path) -> None:
 @pytest.mark.parametrize("runs", [0, 1, 120])
 def test_a_packed_file_loses_nothing_that_is_new(tmp_path: Path, runs: int) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
         for number in range(runs):
             await store.append(start(f"r_old{number}", status="completed", terminal=True))
@@ -153,7 +154,7 @@ def test_a_packed_file_loses_nothing_that_is_new(tmp_path: Path, runs: int) -> N
 
 def test_looking_back_stops_at_old_runs(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
         await asyncio.gather(*(store.append(start(f"r_{number}")) for number in range(300)))
         late = start("r_0")

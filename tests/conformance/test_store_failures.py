@@ -14,10 +14,12 @@ from typing import Any
 import pytest
 
 from penstock.base.errors import PenstockError
-from penstock.runtime.ports.runs import Appended, RunStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.ports.runs import Appended
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import delete_schedule, put_schedule
+from penstock.runtime.tables.workers import record_heartbeat, register_worker, remove_worker
 from tests.conformance.stores import (
     AT,
     contents,
@@ -28,6 +30,7 @@ from tests.conformance.stores import (
     start,
     step,
 )
+from tests.opened_database import sqlite_of
 from tests.thorough import IS_THOROUGH
 
 FIRST = start(labels={"team": "blue", "customer": "Ada"}, has_work=True, owner="w1", wake_at=AT + 5)
@@ -38,29 +41,31 @@ ENDED = start("r_3", status="failed", terminal=True, labels={"team": "blue"}, cr
 
 Operation = Callable[[RunStore], Awaitable[object]]
 OPERATIONS: list[Operation] = [
-    lambda store: store.put_definition(definition(1)),
+    lambda store: store.definitions.put(definition(1)),
     lambda store: store.append(FIRST),
     lambda store: store.append(OTHER),
     lambda store: store.append(SECOND),
     lambda store: store.append(FIRST),  # a conflict
-    lambda store: store.register_worker("w1", at=AT),
-    lambda store: store.register_worker("w2", at=AT),
-    lambda store: store.heartbeat("w1", at=AT + 1),
-    lambda store: store.remove_worker("w2"),
+    lambda store: register_worker(store.database, "w1", at=AT),
+    lambda store: register_worker(store.database, "w2", at=AT),
+    lambda store: record_heartbeat(store.database, "w1", at=AT + 1),
+    lambda store: remove_worker(store.database, "w2"),
     lambda store: store.claim(owner="w1", limit=5),
     lambda store: store.set_work("r_2", has_work=False, owner=None, expected_epoch=1),
-    lambda store: store.put_schedule(schedule("a")),
-    lambda store: store.put_schedule(schedule("b")),
-    lambda store: store.delete_schedule("a"),
+    lambda store: put_schedule(store.database, schedule("a")),
+    lambda store: put_schedule(store.database, schedule("b")),
+    lambda store: delete_schedule(store.database, "a"),
     lambda store: store.append(ENDED),
     lambda store: store.append(ENDING),
     lambda store: store.delete_runs(["r_3", "r_2"]),
-    lambda store: store.put_definition(definition(2)),
-    lambda store: store.put_definition(definition(3), expected_hash="hash-2"),
-    lambda store: store.put_definition(definition(4), expected_hash="hash-2"),  # a conflict
-    lambda store: store.put_definitions([(definition(5, name="a"), None), (definition(6), "hash-2")]),  # a conflict too
-    lambda store: store.delete_definition("refund"),
-    lambda store: store.put_definition(definition(2)),
+    lambda store: store.definitions.put(definition(2)),
+    lambda store: store.definitions.put(definition(3), expected_hash="hash-2"),
+    lambda store: store.definitions.put(definition(4), expected_hash="hash-2"),  # a conflict
+    lambda store: store.definitions.put_all(
+        [(definition(5, name="a"), None), (definition(6), "hash-2")]
+    ),  # a conflict too
+    lambda store: store.definitions.delete("refund"),
+    lambda store: store.definitions.put(definition(2)),
     lambda store: store.delete_ended(before=AT + 10, limit=5),
 ]
 
@@ -118,24 +123,6 @@ async def with_a_failure(store: RunStore, fault: Fault, given: list[Any], held: 
     return failed
 
 
-def test_a_memory_store_survives_the_failure_of_any_write() -> None:
-    async def scenario() -> None:
-        given, held = await reference(MemoryRunStore())
-        fault = Fault()
-
-        def before_write(operation: str) -> None:
-            if fault.strikes():
-                raise OSError(operation)
-
-        for number in range(1, len(OPERATIONS) + 1):
-            fault.arm(number)
-            assert await with_a_failure(MemoryRunStore(before_write=before_write), fault, given, held) == 1
-        fault.arm(len(OPERATIONS) + 1)
-        assert await with_a_failure(MemoryRunStore(before_write=before_write), fault, given, held) == 0
-
-    run_bounded(scenario())
-
-
 @pytest.fixture
 def fault(monkeypatch: pytest.MonkeyPatch) -> Fault:
     """A fault that strikes at statements of connections that write."""
@@ -177,17 +164,17 @@ def test_an_sqlite_store_survives_the_failure_of_any_statement(fault: Fault, tim
     step_size = 1 if times == 1 or IS_THOROUGH else 4
 
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "empty.db", synchronous="OFF")
+        store = RunStore(SqliteDatabase(tmp_path / "empty.db", synchronous="OFF"))
         await store.open()
         await store.close()
-        store = SqliteRunStore(copied(tmp_path, "reference"), synchronous="OFF")
+        store = RunStore(SqliteDatabase(copied(tmp_path, "reference"), synchronous="OFF"))
         await store.open()
         given, held = await reference(store)
         await store.close()
         number = 1 - step_size
         while number < 1 or fault.fired:
             number += step_size
-            store = SqliteRunStore(copied(tmp_path, str(number)), synchronous="OFF")
+            store = RunStore(SqliteDatabase(copied(tmp_path, str(number)), synchronous="OFF"))
             await store.open()
             fault.arm(number, times=times)
             failed = await with_a_failure(store, fault, given, held)
@@ -203,12 +190,12 @@ def test_an_sqlite_store_survives_an_interruption_inside_any_statement(tmp_path:
     """Not before a statement but inside it: after so many steps of SQLite's machine."""
 
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "reference.db", synchronous="OFF")
+        store = RunStore(SqliteDatabase(tmp_path / "reference.db", synchronous="OFF"))
         await store.open()
         fault = Fault()
 
-        async def interruptible(store: SqliteRunStore) -> None:
-            await store.database.writer.submit(lambda connection: connection.set_progress_handler(fault.strikes, 1))
+        async def interruptible(store: RunStore) -> None:
+            await sqlite_of(store).write_raw(lambda connection: connection.set_progress_handler(fault.strikes, 1))
 
         await interruptible(store)
         given, held = await reference(store)
@@ -216,7 +203,7 @@ def test_an_sqlite_store_survives_an_interruption_inside_any_statement(tmp_path:
         steps = fault.calls
         struck = failed = 0
         for number in range(1, steps, steps // 40):
-            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = RunStore(SqliteDatabase(tmp_path / f"{number}.db", synchronous="OFF"))
             await store.open()
             fault.arm(0, times=0)
             await interruptible(store)
@@ -234,7 +221,7 @@ def test_a_file_that_could_not_be_made_is_made_at_the_next_try(fault: Fault, tmp
         number = 0
         while number == 0 or fault.fired:
             number += 1
-            store = SqliteRunStore(tmp_path / f"{number}.db", synchronous="OFF")
+            store = RunStore(SqliteDatabase(tmp_path / f"{number}.db", synchronous="OFF"))
             fault.arm(number)
             try:
                 await store.open()
@@ -251,7 +238,7 @@ def test_a_file_that_could_not_be_made_is_made_at_the_next_try(fault: Fault, tmp
 
 def test_of_many_decisions_in_one_commit_those_that_failed_are_not_there(fault: Fault, tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db", synchronous="OFF")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db", synchronous="OFF"))
         await store.open()
         number = 0
         while number == 0 or fault.fired:

@@ -1,8 +1,10 @@
-"""The SQLite store does what the memory store does, whatever is asked of both in whatever order."""
+"""The store does what a model of it does, whatever is asked of both in whatever order."""
 
 import asyncio
 import tempfile
-from collections.abc import Coroutine
+from collections.abc import Awaitable, Callable, Coroutine
+from functools import partial
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -12,10 +14,13 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from msgspec.structs import replace
 
 from penstock.base.json import JsonObject
-from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunStore, RunWrite
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
-from tests.conformance.stores import AT, contents, definition, listed, record, schedule, start
+from penstock.runtime.ports.runs import ANY, AnyHash, RunQuery, RunRow, RunWrite
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import delete_schedule, list_schedules, put_schedule
+from penstock.runtime.tables.workers import list_workers, record_heartbeat, register_worker, remove_worker
+from tests.conformance.run_model import ModelOfRuns
+from tests.conformance.stores import AT, contents_of_runs, definition, listed, record, schedule, start
 from tests.waiting import SECONDS_MAX
 
 T = TypeVar("T")
@@ -49,15 +54,26 @@ ROWS = st.fixed_dictionaries(
 )
 
 
+TABLES: dict[str, Callable[..., Awaitable[Any]]] = {
+    "delete_schedule": delete_schedule,
+    "list_schedules": list_schedules,
+    "list_workers": list_workers,
+    "put_schedule": put_schedule,
+    "record_heartbeat": record_heartbeat,
+    "register_worker": register_worker,
+    "remove_worker": remove_worker,
+}
+
+
 class StoreComparison(RuleBasedStateMachine):
-    """Every rule is applied to both stores, and both must answer alike."""
+    """Every rule is applied to the store and to the model, and both must answer alike."""
 
     def __init__(self) -> None:
         super().__init__()
         self.folder = tempfile.TemporaryDirectory()
         self.runner = asyncio.Runner()
-        self.model = MemoryRunStore()
-        self.store = SqliteRunStore(Path(self.folder.name) / "store.db", synchronous="OFF")
+        self.model = ModelOfRuns()
+        self.store = RunStore(SqliteDatabase(Path(self.folder.name) / "store.db", synchronous="OFF"))
         self.wait(self.store.open())
 
     def teardown(self) -> None:
@@ -76,11 +92,12 @@ class StoreComparison(RuleBasedStateMachine):
         return self.runner.run(bounded())
 
     def both(self, operation: str, *arguments: Any, **options: Any) -> Any:
-        async def one(store: object) -> Any:
-            return await getattr(store, operation)(*arguments, **options)
+        async def done(of: Callable[..., Awaitable[Any]]) -> Any:
+            return await of(*arguments, **options)
 
-        expected, found = self.wait(one(self.model)), self.wait(one(self.store))
-        return expected, found
+        of_tables = TABLES.get(operation)
+        of_store = attrgetter(operation)(self.store) if of_tables is None else partial(of_tables, self.store.database)
+        return self.wait(done(attrgetter(operation)(self.model))), self.wait(done(of_store))
 
     def same(self, operation: str, *arguments: Any, **options: Any) -> Any:
         expected, found = self.both(operation, *arguments, **options)
@@ -140,7 +157,7 @@ class StoreComparison(RuleBasedStateMachine):
             if (seq, epoch) == (before.seq, 0):
                 rows[run_id] = after
 
-        async def at_once(store: RunStore) -> list[Any]:
+        async def at_once(store: RunStore | ModelOfRuns) -> list[Any]:
             return await asyncio.gather(*(store.append(write) for write in writes))
 
         assert self.wait(at_once(self.store)) == self.wait(at_once(self.model))
@@ -160,7 +177,7 @@ class StoreComparison(RuleBasedStateMachine):
 
     @rule(owner=st.sampled_from(["w1", "w2"]), at=INSTANTS)
     def heartbeat(self, owner: str, at: int) -> None:
-        self.same("heartbeat", owner, at=at)
+        self.same("record_heartbeat", owner, at=at)
 
     @rule(owner=st.sampled_from(["w1", "w2"]), beats=st.one_of(st.none(), st.integers(1, 3)))
     def remove_worker(self, owner: str, beats: int | None) -> None:
@@ -182,24 +199,24 @@ class StoreComparison(RuleBasedStateMachine):
     def define(self, number: int, name: str, expected: str | AnyHash | None, **given: Any) -> None:
         row = definition(number, name=name)
         row = replace(row, hash=f"{name}-{number}", tenant=given["tenant"], created_by=given["by"])
-        self.same("put_definition", row, expected_hash=expected)
+        self.same("definitions.put", row, expected_hash=expected)
 
     @rule(name=NAMES, tenant=TENANTS, expected=st.sampled_from([ANY, "refund-1", "onboarding-2"]))
     def undefine(self, name: str, tenant: str, expected: str | AnyHash) -> None:
-        self.same("delete_definition", name, tenant=tenant, expected_hash=expected)
+        self.same("definitions.delete", name, tenant=tenant, expected_hash=expected)
 
     @rule(name=NAMES, number=st.integers(1, 3), tenant=TENANTS, prefix=st.sampled_from([None, "ref", "x"]))
     def look_up(self, name: str, number: int, tenant: str, prefix: str | None) -> None:
-        self.same("definition_named", name, tenant=tenant)
-        self.same("definition", f"{name}-{number}", tenant=tenant)
-        self.same("definition", f"{name}-{number}")
+        self.same("definitions.find_named", name, tenant=tenant)
+        self.same("definitions.find", f"{name}-{number}", tenant=tenant)
+        self.same("definitions.find", f"{name}-{number}")
         for of in (tenant, None):
-            self.same("definitions", tenant=of)
-            expected, found = self.both("list_definitions", tenant=of, prefix=prefix, limit=2)
+            self.same("definitions.list_newest", tenant=of)
+            expected, found = self.both("definitions.list_page", tenant=of, prefix=prefix, limit=2)
             assert found == expected
             if found.next_cursor is not None:
-                self.same("list_definitions", tenant=of, prefix=prefix, limit=2, cursor=found.next_cursor)
-        expected, found = self.both("definition_versions", name, tenant=tenant, limit=100)
+                self.same("definitions.list_page", tenant=of, prefix=prefix, limit=2, cursor=found.next_cursor)
+        expected, found = self.both("definitions.list_versions", name, tenant=tenant, limit=100)
         assert found.rows == expected.rows
 
     @rule(
@@ -262,10 +279,11 @@ class StoreComparison(RuleBasedStateMachine):
         assert found.rows == expected.rows
 
     def compare_contents(self) -> None:
-        expected, found = self.wait(contents(self.model)), self.wait(contents(self.store))
-        for name in ("due",):
-            expected[name], found[name] = sorted(expected[name]), sorted(found[name])
+        expected, found = self.wait(contents_of_runs(self.model)), self.wait(contents_of_runs(self.store))
+        expected["due"], found["due"] = sorted(expected["due"]), sorted(found["due"])
         assert found == expected
+        self.same("list_workers")
+        self.same("list_schedules")
 
 
 TestStoreComparison = StoreComparison.TestCase

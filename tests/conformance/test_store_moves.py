@@ -7,7 +7,8 @@ from penstock.base import limits
 from penstock.base.json import JsonObject, JsonValue
 from penstock.engine.pages import Field, Move, RecordShape, Shape
 from penstock.engine.records import Record
-from penstock.runtime.ports.runs import Appended, RunStore, RunWrite, SequenceConflict
+from penstock.runtime.ports.runs import Appended, RunWrite, SequenceConflict
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import AT, on_every_store, start
 
 DONE = (Field("nodeId", "constant", "a"), Field("visit", "given", 0), Field("result", "given", 1))

@@ -11,15 +11,16 @@ import pytest
 from penstock.base.errors import Conflict
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight
-from penstock.runtime.ports.runs import RunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import delete_schedule, put_schedule
 from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
 
 
 @asynccontextmanager
 async def _in_a_file(folder: Path) -> AsyncIterator[tuple[RunStore, Database]]:
-    store = SqliteRunStore(folder / "store.db")
+    store = RunStore(SqliteDatabase(folder / "store.db"))
     await store.open()
     try:
         yield store, store.database
@@ -34,8 +35,8 @@ STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[RunStore, D
 
 async def begin(store: RunStore) -> None:
     """What there is to be deleted."""
-    await store.put_definition(definition(1, name="old"))
-    await store.put_schedule(schedule("old"))
+    await store.definitions.put(definition(1, name="old"))
+    await put_schedule(store.database, schedule("old"))
     await store.append(start("r_1", status="completed", terminal=True))
 
 
@@ -43,13 +44,13 @@ async def change(store: RunStore, name: str, given: CallRecord) -> object:
     """Make one change."""
     match name:
         case "put_definition":
-            return await store.put_definition(definition(2), expected_hash=None, call=given)
+            return await store.definitions.put(definition(2), expected_hash=None, call=given)
         case "delete_definition":
-            return await store.delete_definition("old", call=given)
+            return await store.definitions.delete("old", call=given)
         case "put_schedule":
-            return await store.put_schedule(schedule(), expected=None, call=given)
+            return await put_schedule(store.database, schedule(), expected=None, call=given)
         case "delete_schedule":
-            return await store.delete_schedule("old", call=given)
+            return await delete_schedule(store.database, "old", call=given)
         case _:
             return await store.delete_runs(["r_1"], call=given)
 

@@ -5,7 +5,9 @@ from msgspec.structs import replace
 
 from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
-from penstock.runtime.ports.runs import RunQuery, RunStore, StoredRun
+from penstock.runtime.ports.runs import RunQuery, StoredRun
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import list_schedules, put_schedule
 from tests.conformance.stores import AT, listed, on_every_store, schedule, start, step
 
 TENANTS = ("default", "acme", "other", "Acme", "")
@@ -168,8 +170,11 @@ async def test_text_is_found_in_ids_as_callers_of_the_tenant_know_them(store: Ru
 @on_every_store
 async def test_schedules_have_a_tenant(store: RunStore) -> None:
     for name, tenant in (("a", "acme"), ("b", "default"), ("c", "acme")):
-        await store.put_schedule(schedule(name, tenant=tenant))
-    assert [row.schedule_id for row in await store.schedules()] == ["a", "b", "c"]
-    assert await store.schedules(tenant="acme") == (schedule("a", tenant="acme"), schedule("c", tenant="acme"))
-    assert await store.schedules(tenant="default") == (schedule("b"),)
-    assert await store.schedules(tenant="nobody") == ()
+        await put_schedule(store.database, schedule(name, tenant=tenant))
+    assert [row.schedule_id for row in await list_schedules(store.database)] == ["a", "b", "c"]
+    assert await list_schedules(store.database, tenant="acme") == (
+        schedule("a", tenant="acme"),
+        schedule("c", tenant="acme"),
+    )
+    assert await list_schedules(store.database, tenant="default") == (schedule("b"),)
+    assert await list_schedules(store.database, tenant="nobody") == ()

@@ -16,11 +16,13 @@ from penstock.base.limits import POLICY_HISTORY_WINDOW_MS_MAX
 from penstock.governance.quotas import DAY_MS, TENANT_SUBJECT, QuotaLimits, UsageRow, day_of
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.runs import Appended, RunStore, RunWrite, SequenceConflict
+from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite, SequenceConflict
+from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.ports.usage import BucketUse, PolicyTotal, PolicyUse, RunUsage, StartQuota, SubjectQuota
-from penstock.runtime.stores.sqlite.runs import appending
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.tables.policy_uses import release_uses, take_uses
+from penstock.runtime.tables.runs.appending import Appender, RunAppend
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.tables.usage import exchange_buckets, forget_usage, measure_storage_bytes, read_usage
 from tests.conformance.stores import AT, run_bounded, start, step
 
@@ -36,7 +38,7 @@ class Pair(NamedTuple):
 
 @asynccontextmanager
 async def opened(kind: str, folder: Path) -> AsyncIterator[Pair]:
-    store = SqliteRunStore(folder / "store.db")
+    store = RunStore(SqliteDatabase(folder / "store.db"))
     await store.open()
     try:
         yield Pair(store, store.database)
@@ -188,10 +190,14 @@ async def test_results_that_are_stored_together_are_all_counted_and_a_stale_one_
 def test_results_that_report_what_they_used_share_a_call_of_the_writer(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    alone: list[str] = []
-    monkeypatch.setattr(
-        appending, "append_run", lambda connection, append, state: alone.append(append.write.row.run_id)
-    )
+    together: list[int] = []
+    append = Appender.append
+
+    def note(self: Appender, transaction: Transaction, appends: list[RunAppend]) -> list[AppendOutcome]:
+        together.append(len(appends))
+        return append(self, transaction, appends)
+
+    monkeypatch.setattr(Appender, "append", note)
 
     async def scenario() -> None:
         async with opened("sqlite", tmp_path) as pair:
@@ -202,7 +208,7 @@ def test_results_that_report_what_they_used_share_a_call_of_the_writer(
             assert (await read_usage(pair.platform, "acme", TENANT_SUBJECT, at=AT)).tokens == 70
 
     run_bounded(scenario())
-    assert alone == []
+    assert together == [10, 10]
 
 
 @on_every_pair

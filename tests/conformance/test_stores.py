@@ -12,9 +12,13 @@ from penstock.base.errors import Rejected
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import AgentLimits
-from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, RunStore, SequenceConflict, StoredRun
+from penstock.runtime.ports.runs import Appended, RunPosition, RunQuery, RunRow, SequenceConflict, StoredRun
 from penstock.runtime.ports.topics import Topic
 from penstock.runtime.spending import CALLER_LABEL, RunSpending, Spent
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import delete_schedule, list_schedules, put_schedule
+from penstock.runtime.tables.spending import read_spending, spend
+from penstock.runtime.tables.workers import list_workers, record_heartbeat, register_worker, remove_worker
 from tests.conformance.stores import (
     AT,
     contents,
@@ -296,12 +300,12 @@ async def test_a_large_value_of_two_runs_stays_when_one_is_forgotten(store: RunS
 @on_every_store
 async def test_documents_and_specs_survive_exactly(store: RunStore) -> None:
     document: JsonObject = {"values": VALUES}
-    await store.put_definition(replace(definition(1), document=document))
-    await store.put_schedule(schedule(spec=document))
-    found = await store.definition("hash-1")
+    await store.definitions.put(replace(definition(1), document=document))
+    await put_schedule(store.database, schedule(spec=document))
+    found = await store.definitions.find("hash-1")
     assert found is not None
     assert exactly(found.document) == exactly(document)
-    [kept] = await store.schedules()
+    [kept] = await list_schedules(store.database)
     assert exactly(kept.spec) == exactly(document)
 
 
@@ -707,20 +711,20 @@ async def test_timers_that_a_clock_ahead_has_set_are_found_by_their_runs_last_re
 
 @on_every_store
 async def test_a_timer_belongs_to_whoever_works_on_its_run_while_they_are_listed(store: RunStore) -> None:
-    await store.register_worker("w1", at=AT)
+    await register_worker(store.database, "w1", at=AT)
     await store.append(start("owned", wake_at=AT, has_work=True, owner="w1"))
     await store.append(start("free", wake_at=AT + 1))
     await store.append(start("left by a stranger", wake_at=AT + 2, owner="never seen"))
     assert await store.due(owner="w1", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
     assert await store.due(owner="w2", now=AT + 9, limit=10) == ("free", "left by a stranger")
     assert await store.due(owner="w2", now=2**62, limit=10) == ("free", "left by a stranger")
-    assert await store.remove_worker("w1")
+    assert await remove_worker(store.database, "w1")
     assert await store.due(owner="w2", now=AT + 9, limit=10) == ("owned", "free", "left by a stranger")
 
 
 @on_every_store
 async def test_work_is_claimed_when_its_owner_is_gone(store: RunStore) -> None:
-    await store.register_worker("w1", at=AT)
+    await register_worker(store.database, "w1", at=AT)
     properties: dict[str, dict[str, Any]] = {
         "no work": {},
         "no owner": {"has_work": True},
@@ -733,7 +737,7 @@ async def test_work_is_claimed_when_its_owner_is_gone(store: RunStore) -> None:
         await store.append(start(run_id, **given))
     assert set(await store.claim(owner="w2", limit=10)) == {"no owner", "unknown"}
     assert await store.claim(owner="w2", limit=10) == ()
-    assert await store.remove_worker("w1")
+    assert await remove_worker(store.database, "w1")
     assert await store.claim(owner="w2", limit=10) == ("lives",)
     for run_id, epoch in (("no owner", 1), ("lives", 1), ("mine", 0), ("unknown", 1)):
         row = await store.row(run_id)
@@ -775,8 +779,8 @@ async def test_a_decision_of_somebody_who_lost_the_run_is_not_stored(store: RunS
 @on_every_store
 async def test_a_claim_takes_no_more_than_its_limit_and_nothing_twice(store: RunStore) -> None:
     await asyncio.gather(*(store.append(start(f"r_{number}", has_work=True)) for number in range(50)))
-    await store.register_worker("w1", at=AT)
-    await store.register_worker("w2", at=AT)
+    await register_worker(store.database, "w1", at=AT)
+    await register_worker(store.database, "w2", at=AT)
     claims = await asyncio.gather(*(store.claim(owner=f"w{1 + number % 2}", limit=7) for number in range(10)))
     assert max(map(len, claims)) == 7
     claimed = [run_id for claim in claims for run_id in claim]
@@ -820,27 +824,27 @@ async def test_work_can_be_noted_and_crossed_out(store: RunStore) -> None:
 
 @on_every_store
 async def test_signs_of_life_are_counted_for_as_long_as_a_worker_is_listed(store: RunStore) -> None:
-    assert not await store.heartbeat("w1", at=AT)
-    assert await store.workers() == ()
-    await store.register_worker("w1", at=AT)
-    assert await store.heartbeat("w1", at=AT + 7)
-    assert await store.workers() == (worker("w1", 2, AT + 7),)
-    await store.register_worker("w1", at=AT + 8)
-    assert await store.workers() == (worker("w1", 3, AT + 8),)
-    assert await store.remove_worker("w1")
-    assert not await store.heartbeat("w1", at=AT + 9)
-    assert not await store.remove_worker("w1")
-    assert await store.workers() == ()
+    assert not await record_heartbeat(store.database, "w1", at=AT)
+    assert await list_workers(store.database) == ()
+    await register_worker(store.database, "w1", at=AT)
+    assert await record_heartbeat(store.database, "w1", at=AT + 7)
+    assert await list_workers(store.database) == (worker("w1", 2, AT + 7),)
+    await register_worker(store.database, "w1", at=AT + 8)
+    assert await list_workers(store.database) == (worker("w1", 3, AT + 8),)
+    assert await remove_worker(store.database, "w1")
+    assert not await record_heartbeat(store.database, "w1", at=AT + 9)
+    assert not await remove_worker(store.database, "w1")
+    assert await list_workers(store.database) == ()
 
 
 @on_every_store
 async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(store: RunStore) -> None:
     await store.append(start(has_work=True, owner="w1"))
-    await store.register_worker("w1", at=AT)
-    assert await store.heartbeat("w1", at=AT)
-    assert not await store.remove_worker("w1", beats=1)
+    await register_worker(store.database, "w1", at=AT)
+    assert await record_heartbeat(store.database, "w1", at=AT)
+    assert not await remove_worker(store.database, "w1", beats=1)
     assert await store.claim(owner="w2", limit=5) == ()
-    assert await store.remove_worker("w1", beats=2)
+    assert await remove_worker(store.database, "w1", beats=2)
     assert await store.claim(owner="w2", limit=5) == ("r_1",)
 
 
@@ -849,54 +853,57 @@ async def test_a_worker_that_gave_a_sign_of_life_meanwhile_is_not_struck_off(sto
 
 @on_every_store
 async def test_the_newest_definition_of_a_name_is_the_one_put_last(store: RunStore) -> None:
-    assert await store.definition_named("refund") is None
+    assert await store.definitions.find_named("refund") is None
     for number in (1, 2):
-        await store.put_definition(definition(number))
-    await store.put_definition(definition(3, name="another"))
-    assert await store.definition_named("refund") == definition(2)
-    assert await store.definitions() == (definition(3, name="another"), definition(2))
-    assert await store.definition("hash-1") == definition(1)
-    assert await store.definition("hash-9") is None
-    assert await store.definition_named("Refund") is None
+        await store.definitions.put(definition(number))
+    await store.definitions.put(definition(3, name="another"))
+    assert await store.definitions.find_named("refund") == definition(2)
+    assert await store.definitions.list_newest() == (definition(3, name="another"), definition(2))
+    assert await store.definitions.find("hash-1") == definition(1)
+    assert await store.definitions.find("hash-9") is None
+    assert await store.definitions.find_named("Refund") is None
 
 
 @on_every_store
 async def test_a_definition_can_be_put_again_and_becomes_the_newest(store: RunStore) -> None:
     for number in (1, 2, 1):
-        await store.put_definition(definition(number))
-    await store.put_definition(replace(definition(1), created_at=AT + 99))
-    assert await store.definition_named("refund") == definition(1)
-    assert await store.definition("hash-2") == definition(2)
-    assert await store.definitions() == (definition(1),)
+        await store.definitions.put(definition(number))
+    await store.definitions.put(replace(definition(1), created_at=AT + 99))
+    assert await store.definitions.find_named("refund") == definition(1)
+    assert await store.definitions.find("hash-2") == definition(2)
+    assert await store.definitions.list_newest() == (definition(1),)
 
 
 @on_every_store
 async def test_schedules_are_kept_replaced_and_forgotten(store: RunStore) -> None:
-    assert await store.schedules() == ()
-    await store.put_schedule(schedule("b"))
-    await store.put_schedule(schedule("a", next_at=None, paused=True, last_run_id="r_1"))
-    assert await store.schedules() == (schedule("a", next_at=None, paused=True, last_run_id="r_1"), schedule("b"))
-    await store.put_schedule(schedule("a", next_at=AT + 5))
-    assert await store.schedules() == (schedule("a", next_at=AT + 5), schedule("b"))
-    assert await store.delete_schedule("a") is True
-    assert await store.delete_schedule("a") is False
-    assert await store.schedules() == (schedule("b"),)
+    assert await list_schedules(store.database) == ()
+    await put_schedule(store.database, schedule("b"))
+    await put_schedule(store.database, schedule("a", next_at=None, paused=True, last_run_id="r_1"))
+    assert await list_schedules(store.database) == (
+        schedule("a", next_at=None, paused=True, last_run_id="r_1"),
+        schedule("b"),
+    )
+    await put_schedule(store.database, schedule("a", next_at=AT + 5))
+    assert await list_schedules(store.database) == (schedule("a", next_at=AT + 5), schedule("b"))
+    assert await delete_schedule(store.database, "a") is True
+    assert await delete_schedule(store.database, "a") is False
+    assert await list_schedules(store.database) == (schedule("b"),)
 
 
 @on_every_store
 async def test_a_schedule_is_kept_only_if_it_stands_as_expected(store: RunStore) -> None:
     first, second = schedule("a"), schedule("a", next_at=AT + 5, paused=True, last_run_id="r_1")
-    assert await store.put_schedule(second, expected=first) is False
-    assert await store.schedules() == ()
-    assert await store.put_schedule(first, expected=None) is True
-    assert await store.put_schedule(second, expected=None) is False
+    assert await put_schedule(store.database, second, expected=first) is False
+    assert await list_schedules(store.database) == ()
+    assert await put_schedule(store.database, first, expected=None) is True
+    assert await put_schedule(store.database, second, expected=None) is False
     for other in (schedule("a", next_at=AT + 1), schedule("a", paused=True), schedule("a", spec={"cron": "1 * * * *"})):
-        assert await store.put_schedule(second, expected=other) is False
-    assert await store.schedules() == (first,)
-    assert await store.put_schedule(second, expected=first) is True
-    assert await store.put_schedule(first, expected=first) is False
-    assert await store.schedules() == (second,)
-    assert await store.put_schedule(first) is True
+        assert await put_schedule(store.database, second, expected=other) is False
+    assert await list_schedules(store.database) == (first,)
+    assert await put_schedule(store.database, second, expected=first) is True
+    assert await put_schedule(store.database, first, expected=first) is False
+    assert await list_schedules(store.database) == (second,)
+    assert await put_schedule(store.database, first) is True
 
 
 # --- forgetting ----------------------------------------------------------------------------------
@@ -989,13 +996,18 @@ async def _tree(store: RunStore) -> None:
 @on_every_store
 async def test_what_a_run_spends_counts_for_every_run_above_it(store: RunStore) -> None:
     await _tree(store)
-    assert await store.spending("r_top") is None
-    assert await store.spend("r_called:child", Spent(turns=1, requests=1, input_tokens=7, cost=5), at=AT) is None
-    assert await store.spend("r_called:child", Spent(input_tokens=-2, output_tokens=3, unpriced=1), at=AT) is None
+    assert await read_spending(store.database, "r_top") is None
+    assert (
+        await spend(store.database, "r_called:child", Spent(turns=1, requests=1, input_tokens=7, cost=5), at=AT) is None
+    )
+    assert (
+        await spend(store.database, "r_called:child", Spent(input_tokens=-2, output_tokens=3, unpriced=1), at=AT)
+        is None
+    )
     used = Spent(turns=1, requests=1, input_tokens=5, output_tokens=3, cost=5, unpriced=1)
-    assert await store.spending("r_called:child") == RunSpending(own=used, below=Spent())
-    assert await store.spending("r_called") == RunSpending(own=Spent(), below=used)
-    assert await store.spending("r_top") == RunSpending(own=Spent(), below=used)
+    assert await read_spending(store.database, "r_called:child") == RunSpending(own=used, below=Spent())
+    assert await read_spending(store.database, "r_called") == RunSpending(own=Spent(), below=used)
+    assert await read_spending(store.database, "r_top") == RunSpending(own=Spent(), below=used)
 
 
 @on_every_store
@@ -1010,21 +1022,21 @@ async def test_a_limit_above_refuses_and_counts_nothing(store: RunStore) -> None
         top, called = f"r_{kind}", f"r_{kind}_called"
         await store.append(start(top))
         await store.append(start(called, labels={CALLER_LABEL: top}))
-        assert await store.spend(top, once, at=AT, limits=given, checked=True) is None
-        assert await store.spend(called, once, at=AT + 1, checked=True) is None
-        refused = await store.spend(called, once, at=AT + 2, checked=True)
+        assert await spend(store.database, top, once, at=AT, limits=given, checked=True) is None
+        assert await spend(store.database, called, once, at=AT + 1, checked=True) is None
+        refused = await spend(store.database, called, once, at=AT + 2, checked=True)
         assert refused is not None
         assert (refused.run_id, refused.kind, refused.limits, refused.used.turns) == (top, kind, given, 2)
-        assert await store.spending(top) == RunSpending(own=once, below=once)
+        assert await read_spending(store.database, top) == RunSpending(own=once, below=once)
 
 
 @on_every_store
 async def test_of_many_runs_at_once_only_as_many_turns_are_taken_as_there_are(store: RunStore) -> None:
     await store.append(start("r_top"))
-    await store.spend("r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=6), checked=True)
+    await spend(store.database, "r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=6), checked=True)
     for number in range(20):
         await store.append(start(f"r_{number}", labels={CALLER_LABEL: "r_top"}))
-    asked = [store.spend(f"r_{number}", Spent(turns=1), at=AT, checked=True) for number in range(20)]
+    asked = [spend(store.database, f"r_{number}", Spent(turns=1), at=AT, checked=True) for number in range(20)]
     assert sum(found is None for found in await asyncio.gather(*asked)) == 5
 
 
@@ -1034,12 +1046,12 @@ async def test_the_limits_of_a_deleted_run_hold_as_long_as_a_run_below_it_goes_o
     below = start("r_called", labels={CALLER_LABEL: "r_top"})
     await store.append(top)
     await store.append(below)
-    await store.spend("r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=2), checked=True)
-    await store.spend("r_called", Spent(turns=1), at=AT, checked=True)
+    await spend(store.database, "r_top", Spent(turns=1), at=AT, limits=AgentLimits(turns=2), checked=True)
+    await spend(store.database, "r_called", Spent(turns=1), at=AT, checked=True)
     await store.append(step(top, status="completed", terminal=True))
     assert await store.delete_runs(["r_top"]) == 1
-    assert await store.spend("r_called", Spent(turns=1), at=AT, checked=True) is not None
+    assert await spend(store.database, "r_called", Spent(turns=1), at=AT, checked=True) is not None
     await store.append(step(below, status="completed", terminal=True))
     assert await store.delete_runs(["r_called"]) == 1
-    assert await store.spending("r_called") is None
-    assert await store.spending("r_top") is None
+    assert await read_spending(store.database, "r_called") is None
+    assert await read_spending(store.database, "r_top") is None

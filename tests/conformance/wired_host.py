@@ -14,7 +14,8 @@ from msgspec.structs import replace
 
 from penstock.engine import inputs
 from penstock.engine.outcomes import Decision
-from penstock.runtime.ports.host import Committed, EffectHost
+from penstock.runtime.host.effect_host import EffectHost
+from penstock.runtime.ports.host import Committed
 from tests.conformance.mailbox_host import input_from_bytes, input_to_bytes
 
 __all__ = ["PORT", "wired"]
@@ -24,7 +25,7 @@ def _members(protocol: type[Any]) -> frozenset[str]:
     return frozenset(
         name
         for kind in protocol.__mro__
-        if kind.__module__ == protocol.__module__
+        if kind.__module__.startswith("penstock.")
         for name in (*vars(kind), *vars(kind).get("__annotations__", ()))
         if not name.startswith("_")
     )

@@ -39,9 +39,11 @@ from penstock.runtime.ports.graphs import (
     Stamp,
     View,
 )
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.runs.store import RunStore
 from tests.examples.cases import EXAMPLES
+from tests.opened_database import sqlite_of
 
 pytestmark = pytest.mark.anyio
 CASES = Path(__file__).parent / "graph_cases"
@@ -118,10 +120,10 @@ async def opened(name: str, folder: Path) -> AsyncIterator[Graph]:
     source = (path / "schema.pg").read_text(encoding="utf-8")
     schema = read_schema(source).schema
     assert schema is not None
-    runs = SqliteRunStore(folder / "graphs.db")
+    runs = RunStore(SqliteDatabase(folder / "graphs.db"))
     await runs.open()
     try:
-        store, ref = SqliteGraphStore(runs.database), GraphRef("default", name)
+        store, ref = SqliteGraphStore(sqlite_of(runs)), GraphRef("default", name)
         created = await store.create_graph(ref, schema=schema, source=source, stamp=stamp())
         assert isinstance(created, GraphCreated), created
         begun = await store.begin_load(ref, branch=MAIN, mode=LoadMode.APPEND, load_id="first", stamp=stamp())

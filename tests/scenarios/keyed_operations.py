@@ -34,10 +34,10 @@ from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, Outcome
 from penstock.operations.permissions.console_sessions import SessionRecord, session_row
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.system import SystemClock
 from penstock.runtime.tables.api_keys import read_key
 from penstock.runtime.tables.resources import put_resource
+from penstock.runtime.tables.runs.store import RunStore
 from tests.fixtures.oauth_server import OAuthWorld
 from tests.issuers import Issuer, IssuerDirectory
 from tests.scenarios.office import ERASE
@@ -92,7 +92,7 @@ class Desk:
     """Calls every operation as the owner of a file, and those for others as them."""
 
     gate: Gate
-    store: SqliteRunStore
+    store: RunStore
     clock: LateClock
     oauth: OAuthWorld
     held_calls: HeldCallExecutor
@@ -206,7 +206,7 @@ async def open_desk(folder: Path, oauth: OAuthWorld, *, profile: bool = False) -
         ) as penstock,
         open_gate(penstock, server=parts) as gate,
     ):
-        assert isinstance(penstock.store, SqliteRunStore)
+        assert isinstance(penstock.store, RunStore)
         yield Desk(gate, penstock.store, clock, oauth, penstock.held_calls)
 
 

@@ -14,12 +14,13 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import LiveRun
-from penstock.runtime.ports.runs import RunStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.failing_database import FailingDatabase
 from tests.waiting import SECONDS_MAX
 
 every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
@@ -46,7 +47,7 @@ async def shop_on(store: RunStore) -> AsyncIterator[tuple[Bench, Driver, list[st
 
 
 def store_of(kind: str, folder: Path) -> RunStore:
-    return MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
+    return RunStore(TemporaryDatabase()) if kind == "memory" else RunStore(SqliteDatabase(folder / "penstock.db"))
 
 
 async def lose(bench: Bench, driver: Driver, document: JsonObject) -> None:
@@ -127,13 +128,16 @@ def test_a_run_that_going_on_with_does_not_help_is_stuck(kind: str, tmp_path: Pa
     asyncio.run(body())
 
 
-class Unreliable(MemoryRunStore):
+class Unreliable(RunStore):
     """A store that cannot for a moment."""
 
-    failures: int = 0
+    def __init__(self) -> None:
+        self.failing = FailingDatabase()
+        super().__init__(self.failing)
+        self.failures = 0
 
-    def fail(self, operation: str) -> None:
-        if operation == "append" and self.failures > 0:
+    def fail(self) -> None:
+        if self.failures > 0:
             self.failures -= 1
             raise Unavailable("STORE_BUSY", "not now")
 
@@ -165,7 +169,7 @@ def test_a_child_is_started_and_its_end_told_after_the_store_could_not_be_writte
             gate = bench.performer.gates["slow"] = asyncio.Event()
             await bench.host.register(build_workflow(native(step("slow"), END, name="child")))
             calls: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "child", "input": {}}
-            store.before_write = store.fail
+            store.failing.before_append = store.fail
             await bench.start(native(step("first"), calls, END))
             store.failures = 3
             await bench.status("waiting_activity", "r:sub:sub")

@@ -30,10 +30,11 @@ from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.schedules.scheduler import NotAllowed, Postponed, Started
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.api_keys import put_key, read_key
 from penstock.runtime.tables.audit.heads import find_audit_head
 from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import sqlite_of
 from tests.scenarios.test_audited_changes import fail_audit
 from tests.waiting import SECONDS_MAX
 
@@ -193,7 +194,7 @@ def test_a_file_is_loaded_by_a_call_and_one_that_says_the_same_leaves_no_record(
         loader = ("system:loader", "system", "allowed", None)
         assert await audited(night.gate, "workflow.create") == [loader]
         assert await audited(night.gate, "workflow.update") == [loader]
-        stored = await night.gate.services.store.definition_named("other")
+        stored = await night.gate.services.store.definitions.find_named("other")
         assert stored is not None
         assert stored.created_by == "system:loader"
 
@@ -270,14 +271,14 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
 
     async def test(night: Night) -> None:
         store = night.penstock.store
-        assert isinstance(store, SqliteRunStore)
+        assert isinstance(store, RunStore)
         for _ in range(5):
             await night.holder("workflow:run")
         night.clock.advance(3 * DAY)
         await night.holder("workflow:run")
-        commits = store.database.writer.commits
+        commits = sqlite_of(store).writer.commits
         await apply_retention(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
-        assert store.database.writer.commits == commits + 3
+        assert sqlite_of(store).writer.commits == commits + 3
         assert await sealed(night.gate) == [
             (6, "key.create", {}),
             (7, "retention.forget_audit", {"before_seq": 3}),
@@ -285,7 +286,7 @@ def test_audit_records_go_in_pieces_and_each_piece_with_its_own_record_in_one_co
             (9, "retention.forget_audit", {"before_seq": 6}),
         ]
         await apply_retention(night.gate, Retention(audit_ms=DAY, deliveries_ms=None))
-        assert store.database.writer.commits == commits + 3
+        assert sqlite_of(store).writer.commits == commits + 3
 
     at_night(tmp_path, test)
 

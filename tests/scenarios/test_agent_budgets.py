@@ -11,6 +11,7 @@ import asyncio
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field, replace
 from decimal import Decimal
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -22,6 +23,7 @@ from hypothesis import strategies as st
 from penstock.app.executors.delegates import DelegateExecutor
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.model import AgentLimits
+from penstock.operations.gate.context import Services
 from penstock.operations.gate.pipeline import RefusedCall
 from penstock.runtime.activities.budgets import RunBudget
 from penstock.runtime.activities.performing import (
@@ -35,6 +37,7 @@ from penstock.runtime.executors.llm.executor import LlmExecutor
 from penstock.runtime.executors.llm.mock import MockProvider, script_from_json
 from penstock.runtime.executors.llm.port import LlmAnswer, LlmReply, LlmRequest
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.spending import read_spending, spend
 from tests.scenarios.agents import Dying, agent, calls, conversation, ended, waiting_for
 from tests.scenarios.office import Office, in_office, open_office
 from tests.unit.runtime.executors.calls import call_of
@@ -184,7 +187,7 @@ def test_no_tree_of_agents_spends_more_than_one_call_of_each_branch_beyond_its_l
         used = answer["usage"]
         assert used["requests"] == model.answered
 
-        counted = await office.gate.services.store.spending(answer["execution_id"])
+        counted = await read_spending(office.gate.services.store.database, answer["execution_id"])
         assert counted is not None
         whole = counted.own + counted.below
         assert whole.turns == model.asked <= tree["turns"]
@@ -402,7 +405,7 @@ def test_the_model_that_a_client_lends_counts_for_the_runs_above(tmp_path: Path)
 def test_a_client_is_not_asked_for_its_model_beyond_a_limit(tmp_path: Path, limits: AgentLimits, code: str) -> None:
     async def test(office: Office) -> None:
         services = office.gate.services
-        budget = RunBudget(store=services.store, clock=services.clock, run_id="r_1", tenant="default", limits=limits)
+        budget = budget_within(services, limits)
         asks = call_of("llm_call", {"provider": "client", "model": "any", "prompt": "What is the capital?"})
         call = msgspec.structs.replace(asks, client_kinds=("sampling",), budget=budget)
         outcomes = [await LlmExecutor({}).perform(call) for _ in range(2)]
@@ -413,10 +416,15 @@ def test_a_client_is_not_asked_for_its_model_beyond_a_limit(tmp_path: Path, limi
     in_office(tmp_path, test)
 
 
+def budget_within(services: Services, limits: AgentLimits) -> RunBudget:
+    spent = partial(spend, services.store.database)
+    return RunBudget(spend=spent, clock=services.clock, run_id="r_1", tenant="default", limits=limits)
+
+
 def test_a_client_is_not_asked_for_its_model_below_a_limit_of_cost(tmp_path: Path) -> None:
     async def test(office: Office) -> None:
         services, limits = office.gate.services, AgentLimits(cost=1_000_000)
-        budget = RunBudget(store=services.store, clock=services.clock, run_id="r_1", tenant="default", limits=limits)
+        budget = budget_within(services, limits)
         asks = call_of("llm_call", {"provider": "client", "model": "any", "prompt": "What is the capital?"})
         outcome = await LlmExecutor({}).perform(
             msgspec.structs.replace(asks, client_kinds=("sampling",), budget=budget)
@@ -474,7 +482,7 @@ def test_the_model_of_a_program_that_does_the_activities_counts_although_it_repo
         )
         ended = await play_host(office, begun["execution_id"], operation, say)
         assert (ended["status"], (ended["error"] or {}).get("code")) == ("failed", code), ended
-        counted = await office.gate.services.store.spending(begun["execution_id"])
+        counted = await read_spending(office.gate.services.store.database, begun["execution_id"])
         assert counted is not None
         if code == "AGENT_TOKENS_SPENT":
             assert counted.own.tokens >= 100
@@ -603,7 +611,7 @@ def test_what_was_answered_before_a_crash_counts_once(tmp_path: Path) -> None:
         second = PricedModel(always("workflow:support"))
         async with open_office(tmp_path, executors=executors(second)) as office:
             ended_run = await waiting_for(office, begun["execution_id"], "failed")
-            counted = await office.gate.services.store.spending(begun["execution_id"])
+            counted = await read_spending(office.gate.services.store.database, begun["execution_id"])
             assert counted is not None
             whole = counted.own + counted.below
             assert ended_run["error"]["code"] == "AGENT_TURNS_SPENT"

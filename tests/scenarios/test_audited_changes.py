@@ -14,8 +14,9 @@ from penstock.app.gate import open_gate
 from penstock.app.penstock import Penstock
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import sqlite_of
 from tests.scenarios.test_repeated_calls import CASES, Case, call, listed, outcome, prepared, written
 from tests.waiting import SECONDS_MAX
 
@@ -23,9 +24,9 @@ NAMES = [case.name or case.operation for case in CASES]
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteRunStore]]:
+async def opened(path: Path) -> AsyncIterator[tuple[Gate, RunStore]]:
     async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-        assert isinstance(penstock.store, SqliteRunStore)
+        assert isinstance(penstock.store, RunStore)
         yield gate, penstock.store
 
 
@@ -66,10 +67,10 @@ def test_a_call_without_a_key_that_changes_something_is_one_commit(tmp_path: Pat
         async with opened(tmp_path / "penstock.db") as (gate, store):
             arguments = await prepared(gate, case)
             await gate.flush()
-            commits = store.database.writer.commits
+            commits = sqlite_of(store).writer.commits
             made = await outcome(gate, case.operation, arguments)
             assert isinstance(made, AnsweredCall), made
-            assert store.database.writer.commits == commits + 1
+            assert sqlite_of(store).writer.commits == commits + 1
             assert await written(gate, case) == 1
 
     asyncio.run(asyncio.wait_for(test(), SECONDS_MAX))

@@ -18,8 +18,9 @@ from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import sqlite_of
 from tests.scenarios.test_audited_changes import fail_audit, opened
 from tests.scenarios.test_repeated_calls import DyingWriter, KilledError, call, outcome
 from tests.waiting import SECONDS_MAX, until
@@ -35,7 +36,7 @@ ALL = [document("one"), document("two", triggers=NIGHTLY), document("three")]
 IMPORTED = {"imported": ["one", "two", "three"], "overwritten": [], "skipped": []}
 
 
-def in_store(tmp_path: Path, test: Callable[[Gate, SqliteRunStore], Awaitable[None]]) -> None:
+def in_store(tmp_path: Path, test: Callable[[Gate, RunStore], Awaitable[None]]) -> None:
     async def body() -> None:
         async with asyncio.timeout(SECONDS_MAX), opened(tmp_path / "penstock.db") as (gate, store):
             await test(gate, store)
@@ -55,14 +56,14 @@ async def written(gate: Gate) -> list[tuple[str, str | None, dict[str, Any]]]:
 
 
 def test_every_document_of_an_import_has_its_record_and_all_are_one_commit(tmp_path: Path) -> None:
-    async def test(gate: Gate, store: SqliteRunStore) -> None:
-        commits = store.database.writer.commits
+    async def test(gate: Gate, store: RunStore) -> None:
+        commits = sqlite_of(store).writer.commits
         assert await call(gate, "workflow.import", workflows=[ALL[0], ALL[2]]) == {
             "imported": ["one", "three"],
             "overwritten": [],
             "skipped": [],
         }
-        assert store.database.writer.commits == commits + 1
+        assert sqlite_of(store).writer.commits == commits + 1
         before = await stored(gate)
         assert await written(gate) == [("allowed", name, {"hash": before[name]}) for name in ("one", "three")]
         changed = [document("one", title="Another one"), ALL[2], document("four")]
@@ -73,7 +74,7 @@ def test_every_document_of_an_import_has_its_record_and_all_are_one_commit(tmp_p
             ("allowed", "one", {"hash": now["one"], "replaces": before["one"]}),
             ("allowed", "four", {"hash": now["four"]}),
         ]
-        row = await gate.services.store.definition_named("four")
+        row = await gate.services.store.definitions.find_named("four")
         assert row is not None
         assert row.created_by == os_user().principal_id
 
@@ -82,7 +83,7 @@ def test_every_document_of_an_import_has_its_record_and_all_are_one_commit(tmp_p
 
 @pytest.mark.parametrize("key", [None, "the-key"], ids=["without a key", "with a key"])
 def test_nothing_is_imported_whose_records_cannot_be_written(tmp_path: Path, key: str | None) -> None:
-    async def test(gate: Gate, store: SqliteRunStore) -> None:
+    async def test(gate: Gate, store: RunStore) -> None:
         fail_audit(tmp_path / "penstock.db")
         refused = await outcome(gate, "workflow.import", {"workflows": ALL}, key)
         assert isinstance(refused, RefusedCall)
@@ -97,7 +98,7 @@ def test_nothing_is_imported_whose_records_cannot_be_written(tmp_path: Path, key
 
 
 def test_one_document_that_cannot_be_stored_keeps_all_of_them_out(tmp_path: Path) -> None:
-    async def test(gate: Gate, store: SqliteRunStore) -> None:
+    async def test(gate: Gate, store: RunStore) -> None:
         exposed = {"expose": {"tool": {"name": "same"}}}
         await call(gate, "workflow.create", document=document("owner", **exposed))
         bundle = [document("one"), document("thief", **exposed)]
@@ -111,7 +112,7 @@ def test_one_document_that_cannot_be_stored_keeps_all_of_them_out(tmp_path: Path
 
 
 def test_a_name_that_comes_twice_is_stored_in_order(tmp_path: Path) -> None:
-    async def test(gate: Gate, store: SqliteRunStore) -> None:
+    async def test(gate: Gate, store: RunStore) -> None:
         twice = [document("one"), document("one", title="The second")]
         answer = await call(gate, "workflow.import", workflows=twice)
         assert answer == {"imported": ["one"], "overwritten": [], "skipped": ["one"]}
@@ -124,7 +125,7 @@ def test_a_name_that_comes_twice_is_stored_in_order(tmp_path: Path) -> None:
 
 
 def test_whoever_imports_triggers_must_be_able_to_start_the_children_that_come_with_them(tmp_path: Path) -> None:
-    async def test(gate: Gate, store: SqliteRunStore) -> None:
+    async def test(gate: Gate, store: RunStore) -> None:
         made = await call(gate, "key.create", name="author", scopes=["workflow:*"])
         calls_child = [{"id": "child", "type": "subworkflow", "workflow": "child"}, {"id": "done", "type": "end"}]
         parent = {**document("parent", triggers=NIGHTLY), "nodes": calls_child}

@@ -19,11 +19,12 @@ from penstock.base.clock import ManualClock
 from penstock.base.errors import Unavailable
 from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.platform import AuditQuery
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.resources import list_all_resources, list_resources
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 from penstock.runtime.upstreams.tools import ImportRules, UpstreamTool, tool_hash
+from tests.opened_database import sqlite_of
 from tests.scenarios.test_audited_changes import fail_audit
 from tests.scenarios.test_repeated_calls import DyingWriter, KilledError, call, outcome
 from tests.waiting import SECONDS_MAX
@@ -39,7 +40,7 @@ class Shop:
     """A gate whose settings import the tools of a server, which says what it is made to say."""
 
     gate: Gate
-    store: SqliteRunStore
+    store: RunStore
     board: UpstreamToolRegistry
 
     async def written(self, *operations: str, tenant: str = "default") -> list[tuple[str, str, str, dict[str, Any]]]:
@@ -60,7 +61,7 @@ async def shop(path: Path, accept: Literal["manual", "first"] = "manual") -> Asy
     async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
         board = gate.services.upstreams
         assert board is not None
-        assert isinstance(penstock.store, SqliteRunStore)
+        assert isinstance(penstock.store, RunStore)
         # For every tenant: of those that nobody named, none is looked at before somebody asks.
         board.rules = {"shop": ImportRules(prefix="shop", tools=("*",), accept=accept, tenants=("*",))}
         yield Shop(gate, penstock.store, board)
@@ -80,16 +81,16 @@ def test_tools_that_are_accepted_at_once_are_one_commit_with_a_record_for_each(t
     async def test(there: Shop) -> None:
         await there.board.tools_listed("shop", TOOLS)
         await there.gate.flush()
-        commits = there.store.database.writer.commits
+        commits = sqlite_of(there.store).writer.commits
         await call(there.gate, "upstream.accept", **BOTH)
-        assert there.store.database.writer.commits == commits + 1
+        assert sqlite_of(there.store).writer.commits == commits + 1
         me = os_user().principal_id
         assert await there.written("upstream.accept") == [
             (me, "upstream.accept", f"shop/{tool.name}", {"hash": tool_hash(tool)}) for tool in TOOLS
         ]
-        commits = there.store.database.writer.commits
+        commits = sqlite_of(there.store).writer.commits
         await call(there.gate, "upstream.revoke", server="shop", tool="pay")
-        assert there.store.database.writer.commits == commits + 1
+        assert sqlite_of(there.store).writer.commits == commits + 1
         revoked = (me, "upstream.revoke", "shop/pay", {"hash": tool_hash(TOOLS[0])})
         assert await there.written("upstream.revoke") == [revoked]
         assert await there.pinned() == {"shop/search": tool_hash(TOOLS[1])}
@@ -155,9 +156,9 @@ def test_what_the_settings_accept_is_accepted_by_one_call_of_the_gate(tmp_path: 
     async def test(there: Shop) -> None:
         await there.board.tools_listed("shop", TOOLS)
         await there.gate.flush()
-        commits = there.store.database.writer.commits
+        commits = sqlite_of(there.store).writer.commits
         tool_reviews = await asyncio.gather(*(there.board.tool_reviews("default") for _ in range(5)))
-        assert there.store.database.writer.commits == commits + 1, "whoever looks at the same moment finds it done"
+        assert sqlite_of(there.store).writer.commits == commits + 1, "whoever looks at the same moment finds it done"
         assert all(item.status == "pinned" for found in tool_reviews for item in found)
         expected = [
             ("system:upstream", "upstream.accept_first", f"shop/{tool.name}", {"hash": tool_hash(tool)})
@@ -188,10 +189,10 @@ def test_the_settings_accept_nothing_while_no_record_can_be_written(tmp_path: Pa
 
 def test_what_a_server_lists_is_kept_in_one_commit_with_its_record(tmp_path: Path) -> None:
     async def test(there: Shop) -> None:
-        commits = there.store.database.writer.commits
+        commits = sqlite_of(there.store).writer.commits
         for tools in (TOOLS, TOOLS, CHANGED, CHANGED[:1]):
             await there.board.tools_listed("shop", tools)
-        assert there.store.database.writer.commits == commits + 3, "what is the same as before is not kept again"
+        assert sqlite_of(there.store).writer.commits == commits + 3, "what is the same as before is not kept again"
         kept = ("system:upstream", "upstream.keep_listing", "shop")
         assert await there.written("upstream.keep_listing") == [
             (*kept, {"tools": 2, "new": 2, "changed": 0, "gone": 0}),
@@ -222,7 +223,7 @@ def test_the_workflow_of_a_tool_is_stored_once_in_one_commit_with_its_record(tmp
         await call(there.gate, "upstream.accept", **BOTH)
         for _ in range(2):
             await call(there.gate, "upstream.call", server="shop", tool="pay")
-        stored = await there.gate.services.store.definition_named("upstream:shop.pay", tenant="-upstream")
+        stored = await there.gate.services.store.definitions.find_named("upstream:shop.pay", tenant="-upstream")
         assert stored is not None
         assert stored.created_by == "system:upstream"
         defined = ("system:upstream", DEFINE_CALL, "shop/pay", {"hash": stored.hash})
@@ -230,9 +231,9 @@ def test_the_workflow_of_a_tool_is_stored_once_in_one_commit_with_its_record(tmp
         assert [subject for _, _, subject, _ in await there.written("upstream.call")] == ["shop/pay"] * 2
         act = there.board.act
         assert act is not None
-        commits = there.store.database.writer.commits
+        commits = sqlite_of(there.store).writer.commits
         await act("default", DEFINE_CALL, {"server": "shop", "tool": "search"})
-        assert there.store.database.writer.commits == commits + 1
+        assert sqlite_of(there.store).writer.commits == commits + 1
 
     in_shop(tmp_path, test)
 
@@ -246,7 +247,7 @@ def test_no_tool_is_called_whose_workflow_cannot_be_put_on_record(tmp_path: Path
         assert isinstance(refused, RefusedCall)
         assert refused.error.code == "AUDIT_UNAVAILABLE"
         fail_audit(tmp_path / "penstock.db", fails=False)
-        assert await there.gate.services.store.definition_named("upstream:shop.pay", tenant="-upstream") is None
+        assert await there.gate.services.store.definitions.find_named("upstream:shop.pay", tenant="-upstream") is None
         assert (await call(there.gate, "execution.list"))["items"] == []
 
     in_shop(tmp_path, test)

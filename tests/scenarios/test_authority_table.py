@@ -24,6 +24,7 @@ from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.ports.runs import DefinitionRow, RunQuery, ScheduleRow
 from penstock.runtime.tables.api_keys import list_keys, read_key
 from penstock.runtime.tables.resources import list_all_resources
+from penstock.runtime.tables.schedules import list_schedules
 from tests.live.tenants import BODIES
 from tests.scenarios.test_authority import GREET, HOOK, NIGHTLY, opened
 from tests.unit.operations.conftest import Caller
@@ -71,13 +72,13 @@ class Seen:
 async def seen(owner: Caller) -> Seen:
     services = owner.gate.services
     runs = await services.store.list_runs(RunQuery(limit=500, tenant=None))
-    definitions = await services.store.list_definitions(tenant=None, limit=500)
+    definitions = await services.store.definitions.list_page(tenant=None, limit=500)
     keys = await list_keys(services.platform, tenant=None, limit=500)
     kinds = ("schema", "model", "tool", "agent", "webhook")
     resources = [row for kind in kinds for row in await list_all_resources(services.platform, kind)]
     return Seen(
         frozenset(row.run_id for row in runs.rows),
-        {row.schedule_id: row for row in await services.store.schedules()},
+        {row.schedule_id: row for row in await list_schedules(services.store.database)},
         {(row.tenant, row.name): row for row in definitions.rows},
         {row.key_id: msgspec.structs.replace(row, last_used_at=None) for row in keys.rows},
         {(row.tenant, f"{row.kind}/{row.resource_id}"): row.etag for row in resources},

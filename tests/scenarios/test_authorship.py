@@ -10,6 +10,7 @@ import pytest
 
 from penstock.operations.gate.context import HoldChoices, NodeVisit
 from penstock.runtime.schedules.scheduler import NotAllowed, Started
+from penstock.runtime.tables.schedules import list_schedules
 from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
 from tests.waiting import SECONDS_MAX
 
@@ -307,7 +308,7 @@ def test_a_trigger_of_an_agent_starts_nothing_that_would_have_to_wait(tmp_path: 
         with_clock = {**WRAPPER, "triggers": [{"id": "tick", "schedule": {"cron": "0 3 * * *"}}]}
         await accepted(office, await office.call("robot", "workflow.create", document=with_clock))
         scheduler = office.gate.services.scheduler
-        (row,) = [row for row in await office.penstock.store.schedules() if row.schedule_id == "tick"]
+        (row,) = [row for row in await list_schedules(office.penstock.store.database) if row.schedule_id == "tick"]
         assert scheduler.fire is not None
         outcome = await scheduler.fire(row, "tonight")
         assert isinstance(outcome, NotAllowed), outcome
@@ -316,7 +317,7 @@ def test_a_trigger_of_an_agent_starts_nothing_that_would_have_to_wait(tmp_path: 
         # A person stores the same version, and its trigger acts for them.
         await office.hire("boss", "person", "*")
         await office.call("boss", "workflow.update", workflow_id="wrapper", document=with_clock)
-        (row,) = [row for row in await office.penstock.store.schedules() if row.schedule_id == "tick"]
+        (row,) = [row for row in await list_schedules(office.penstock.store.database) if row.schedule_id == "tick"]
         assert isinstance(await scheduler.fire(row, "tomorrow"), Started)
 
     in_office(tmp_path, test)

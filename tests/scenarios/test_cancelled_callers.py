@@ -18,11 +18,11 @@ from penstock.runtime.control_plane.functions import ControlPlane
 from penstock.runtime.control_plane.hosts import HostControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.run_handle import Run
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.waiting import SECONDS_MAX
@@ -217,7 +217,9 @@ CASES: list[Case] = [
 @asynccontextmanager
 async def shop_on(kind: str, folder: Path) -> AsyncIterator[Shop]:
     store: RunStore = (
-        MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db", synchronous="OFF")
+        RunStore(TemporaryDatabase())
+        if kind == "memory"
+        else RunStore(SqliteDatabase(folder / "penstock.db", synchronous="OFF"))
     )
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="here")

@@ -16,8 +16,11 @@ from penstock.engine.status import run_status
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.schedules.scheduler import Scheduler
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import list_schedules
+from penstock.runtime.tables.workers import list_workers
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.waiting import SECONDS_MAX
@@ -39,7 +42,7 @@ class SetClock(SystemClock):
 
 @asynccontextmanager
 async def on_file(folder: Path, clock: SystemClock, name: str = "w") -> AsyncIterator[EmbeddedHost]:
-    store = SqliteRunStore(folder / "penstock.db")
+    store = RunStore(SqliteDatabase(folder / "penstock.db"))
     await store.open()
     try:
         yield EmbeddedHost(store=store, clock=clock, worker_id=name)
@@ -65,12 +68,12 @@ def test_three_months_ahead_for_a_moment_leave_no_schedule_in_the_future(tmp_pat
             await scheduler.put("daily", "quick", {"cron": "0 3 * * *"})
             clock.ahead_ms = QUARTER_MS
             await scheduler.fire_due()
-            [ahead] = await host.store.schedules()
+            [ahead] = await list_schedules(host.store.database)
             assert ahead.next_at is not None
             assert ahead.next_at > QUARTER_MS + time.time_ns() // 1_000_000
             clock.ahead_ms = 0
             await (Scheduler(host=host, store=host.store) if another else scheduler).fire_due()
-            [row] = await host.store.schedules()
+            [row] = await list_schedules(host.store.database)
             assert row.next_at is not None
             assert row.next_at <= clock.now_ms() + 24 * HOUR_MS
 
@@ -94,8 +97,8 @@ def test_an_hour_between_the_clocks_of_two_healthy_servers_sends_no_run_into_dou
             await bench.start(native(step("charge", effects="at_most_once"), END))
             for jump in (HOUR_MS, -HOUR_MS, QUARTER_MS):
                 ahead.ahead_ms = jump
-                heard = {row.worker_id: row.beats for row in await first.store.workers()}
-                while any(row.beats < heard[row.worker_id] + 4 for row in await first.store.workers()):
+                heard = {row.worker_id: row.beats for row in await list_workers(first.store.database)}
+                while any(row.beats < heard[row.worker_id] + 4 for row in await list_workers(first.store.database)):
                     await first.next_commit(timeout_seconds=0.2)
                 state = await first.read("r")
                 assert state is not None

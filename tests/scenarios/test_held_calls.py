@@ -19,8 +19,8 @@ from penstock.operations.drafts.making import make_held_call
 from penstock.operations.gate.authentication import principal_of
 from penstock.operations.gate.context import HoldChoices, WriteIntent
 from penstock.operations.gate.pipeline import AnsweredCall, RefusedCall
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.api_keys import list_keys
+from penstock.runtime.tables.runs.store import RunStore
 from tests.scenarios.office import ERASE, Office, in_office, open_office, staff
 from tests.scenarios.test_repeated_calls import DyingWriter
 from tests.waiting import SECONDS_MAX, until
@@ -621,7 +621,7 @@ def test_a_call_whose_run_was_started_before_a_crash_is_made_once(
     def dies_after_commit(office: Office) -> None:
         async def make_and_die(run_id: str) -> Any:
             store = office.penstock.store
-            assert isinstance(store, SqliteRunStore)
+            assert isinstance(store, RunStore)
             dying = DyingWriter(store, lives=1)
             making = asyncio.create_task(make_held_call(office.gate, run_id))
             await dying.died.wait()

@@ -13,6 +13,7 @@ import pytest
 from penstock.base.json import JsonObject
 from penstock.operations.schedules.starts import fire_through
 from penstock.runtime.schedules.scheduler import Started
+from penstock.runtime.tables.schedules import list_schedules
 from tests.scenarios.agents import ScriptedModel, agent, calls, ended, executors
 from tests.scenarios.injection.cases import CANARY, DESCRIBED, SAID, SECRET, Said
 from tests.scenarios.injection.platform import THEIRS, Platform, open_platform, unmarked_text
@@ -119,7 +120,7 @@ def test_what_a_model_schedules_has_to_wait_as_if_the_model_did_it(tmp_path: Pat
 
         await until_found(accepted)
         assert (await running)["status"] == "completed"
-        rows = await office.gate.services.store.schedules(tenant="default")
+        rows = await list_schedules(office.gate.services.store.database, tenant="default")
         [row] = [row for row in rows if row.workflow_name == "erasing"]
         started = await fire_through(office.gate)(row, "the first of january")
         assert isinstance(started, Started), started

@@ -11,6 +11,7 @@ import pytest
 from penstock.operations.gate.context import HoldChoices, NodeVisit
 from penstock.runtime.schedules.scheduler import NotAllowed, Started
 from penstock.runtime.tables.resources import read_resource
+from penstock.runtime.tables.schedules import list_schedules
 from tests.scenarios.office import Office, in_office, open_office, staff
 from tests.scenarios.test_authorship import WRAPPER, accepted
 from tests.scenarios.test_weaker_author import LISTS_KEYS
@@ -42,7 +43,11 @@ def test_a_person_who_changes_one_task_does_not_answer_for_the_others(tmp_path: 
         await office.call("boss", operation, workflow_id="wrapper", **changes[operation])
         assert (await office.call("boss", "workflow.execute", workflow_id="wrapper"))["status"] == "waiting_approval"
         scheduler = office.gate.services.scheduler
-        (row,) = [row for row in await office.penstock.store.schedules() if row.workflow_name != "everything_nightly"]
+        (row,) = [
+            row
+            for row in await list_schedules(office.penstock.store.database)
+            if row.workflow_name != "everything_nightly"
+        ]
         assert scheduler.fire is not None
         assert isinstance(await scheduler.fire(row, "tonight"), NotAllowed)
         assert await office.erased() == []
@@ -60,7 +65,11 @@ def test_a_person_who_changes_when_a_schedule_is_due_does_not_answer_for_its_inp
         await accepted(office, made)
         await office.call("boss", "schedule.update", schedule_id="tick", cron="0 4 * * *")
         scheduler = office.gate.services.scheduler
-        (row,) = [row for row in await office.penstock.store.schedules() if row.workflow_name != "everything_nightly"]
+        (row,) = [
+            row
+            for row in await list_schedules(office.penstock.store.database)
+            if row.workflow_name != "everything_nightly"
+        ]
         assert scheduler.fire is not None
         outcome = await scheduler.fire(row, "tonight")
         assert isinstance(outcome, NotAllowed), outcome
@@ -78,7 +87,7 @@ def test_a_schedule_that_a_model_over_mcp_made_starts_nothing_that_would_have_to
         await accepted(office, await office.call("boss", "schedule.create", schedule_id="tick", request=MODEL, **body))
         await office.call("boss", "schedule.create", schedule_id="tock", **body)
         scheduler = office.gate.services.scheduler
-        rows = {row.schedule_id: row for row in await office.penstock.store.schedules()}
+        rows = {row.schedule_id: row for row in await list_schedules(office.penstock.store.database)}
         assert scheduler.fire is not None
         assert isinstance(await scheduler.fire(rows["tick"], "tonight"), NotAllowed)
         assert isinstance(await scheduler.fire(rows["tock"], "tonight"), Started)
@@ -229,11 +238,13 @@ def test_triggers_of_a_definition_that_is_sent_along_begin_at_once_also_after_it
         for _ in range(2):
             await office.call("boss", "control.workflow_start", definition=clock)
             (row,) = [
-                row for row in await office.penstock.store.schedules() if row.workflow_name != "everything_nightly"
+                row
+                for row in await list_schedules(office.penstock.store.database)
+                if row.workflow_name != "everything_nightly"
             ]
             assert row.schedule_id == "tick"
             await office.call("boss", "workflow.delete", workflow_id="plain")
-            rows = await office.penstock.store.schedules()
+            rows = await list_schedules(office.penstock.store.database)
             assert [row.schedule_id for row in rows if row.workflow_name != "everything_nightly"] == []
 
     in_office(tmp_path, test)

@@ -180,6 +180,25 @@ def test_every_operation_refuses_what_does_not_exist_and_rehearsing_changes_noth
     in_office(tmp_path, test, STRICT)
 
 
+@pytest.mark.parametrize("operation", ["memory.delete", "memory.clear", "memory.put"])
+def test_rehearsing_a_change_of_memory_leaves_what_is_remembered_and_what_finds_it(
+    tmp_path: Path, operation: str
+) -> None:
+    named = {"scope": "tenant", "key": "tone"}
+    arguments = {"memory.delete": named, "memory.clear": {"scope": "tenant"}, "memory.put": {**named, "value": "brief"}}
+
+    async def test(office: Office) -> None:
+        await office.call(office.owner, "memory.put", **named, value="formal")
+        outcome = await office.outcome("robot", operation, **arguments[operation])
+        assert not isinstance(outcome, RefusedCall), outcome
+        assert len((await office.call("ada", "draft.list"))["items"]) == 1
+        assert (await office.call(office.owner, "memory.get", **named))["value"] == "formal"
+        found = await office.call(office.owner, "memory.search", scope="tenant", text="formal brief")
+        assert [item["value"] for item in found["items"]] == ["formal"]
+
+    in_office(tmp_path, test, STRICT)
+
+
 async def _has_started(office: Office, path: Path) -> bool:
     """Whether what a server stores in the background at its start is there: a backup, and the tools of others."""
     servers = (await office.call(office.owner, "upstream.list"))["items"]

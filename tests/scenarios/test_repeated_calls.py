@@ -28,10 +28,11 @@ from penstock.operations.catalogue.capability import Reply
 from penstock.operations.gate.context import Credentials, Request
 from penstock.operations.gate.pipeline import AnsweredCall, Gate
 from penstock.runtime.ports.platform import AuditQuery, IdempotencyClaim
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.platform_stores import claimed
 from tests.live.rest.servers import serving
+from tests.opened_database import sqlite_of
 from tests.waiting import SECONDS_MAX, until
 
 GREET = {"penstock": "v1", "name": "greet", "nodes": [{"id": "done", "type": "end", "output": "hello"}]}
@@ -90,14 +91,14 @@ DYING: ContextVar[object] = ContextVar("dying", default=None)
 class DyingWriter:
     """The writer of a store, whose process dies once so many commits of a call are done."""
 
-    store: SqliteRunStore
+    store: RunStore
     lives: int
     died: asyncio.Event = field(default_factory=asyncio.Event)
 
     def __post_init__(self) -> None:
         DYING.set(self)
         for name in ("submit", "submit_with_others"):
-            setattr(self.store.database.writer, name, self._dying(getattr(self.store.database.writer, name)))
+            setattr(sqlite_of(self.store).writer, name, self._dying(getattr(sqlite_of(self.store).writer, name)))
 
     def _dying(self, submit: Callable[..., asyncio.Future[Any]]) -> Callable[..., asyncio.Future[Any]]:
         def submitted(*arguments: Any, **more: Any) -> asyncio.Future[Any]:
@@ -255,7 +256,7 @@ async def written(gate: Gate, case: Case) -> int:
     return len((await list_audit(gate.services.platform, query)).records)
 
 
-async def killed(gate: Gate, store: SqliteRunStore, case: Case, arguments: dict[str, Any], lives: int) -> bool:
+async def killed(gate: Gate, store: RunStore, case: Case, arguments: dict[str, Any], lives: int) -> bool:
     """Whether a call was killed after so many commits; False when it has fewer."""
 
     async def victim() -> None:
@@ -274,7 +275,7 @@ async def killed_after(folder: Path, case: Case, lives: int) -> bool:
         arguments = await prepared(gate, case)
         before = await listed(gate, case)
         store = penstock.store
-        assert isinstance(store, SqliteRunStore)
+        assert isinstance(store, RunStore)
         if not await killed(gate, store, case, arguments, lives):
             return False
         done = await listed(gate, case)
@@ -382,13 +383,13 @@ def test_the_schedules_of_a_workflow_follow_it_after_a_crash_that_came_in_betwee
     async def test() -> None:
         path = tmp_path / "penstock.db"
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
-            assert isinstance(penstock.store, SqliteRunStore)
+            assert isinstance(penstock.store, RunStore)
             assert await killed(gate, penstock.store, case, {"document": document}, lives=1)
             assert await listed(gate, case) == set()
         async with Penstock.open(path) as penstock, open_gate(penstock) as gate:
             await call(gate, "workflow.create", "the-key", document=document)
             await until_listed(gate, case, {"nightly"})
-            assert isinstance(penstock.store, SqliteRunStore)
+            assert isinstance(penstock.store, RunStore)
             deletion = replace(case, operation="workflow.delete")
             assert await killed(gate, penstock.store, deletion, {"workflow_id": "greet"}, lives=1)
             assert await listed(gate, case) == {"nightly"}

@@ -25,9 +25,10 @@ from penstock.operations.gate.pipeline import AnsweredCall, Gate, RefusedCall
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.steps.registry import step
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.call_records import find_call
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import sqlite_of
 from tests.scenarios.test_repeated_calls import Case, call, killed, outcome
 from tests.waiting import SECONDS_MAX
 
@@ -136,11 +137,11 @@ NAMES = [change.name or change.operation for change in CHANGES]
 
 
 @asynccontextmanager
-async def opened(path: Path) -> AsyncIterator[tuple[Gate, SqliteRunStore]]:
+async def opened(path: Path) -> AsyncIterator[tuple[Gate, RunStore]]:
     """A process on a file; it performs nothing, and its clock stands: only calls change anything."""
     clock = ManualClock(BEGUN_AT)
     async with Penstock.open(path, clock=clock, perform=False) as penstock, open_gate(penstock) as gate:
-        assert isinstance(penstock.store, SqliteRunStore)
+        assert isinstance(penstock.store, RunStore)
         yield gate, penstock.store
 
 
@@ -181,9 +182,9 @@ def test_a_change_of_a_run_that_is_repeated_after_a_crash_gets_the_first_answer(
         async with opened(tmp_path / "whole.db") as (gate, store):
             await prepared(gate, change)
             await gate.flush()
-            commits = store.database.writer.commits
+            commits = sqlite_of(store).writer.commits
             undisturbed, _ = await said(gate, change)
-            assert store.database.writer.commits == commits + change.commits, (
+            assert sqlite_of(store).writer.commits == commits + change.commits, (
                 "claim, change, answer and audit record are one commit"
             )
             effect = await histories(gate)

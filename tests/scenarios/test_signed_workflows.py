@@ -22,7 +22,7 @@ from penstock.cli.main import app
 from penstock.definitions.signature import public_key_spki, sign_definition
 from penstock.operations.gate.internal_callers import internal_call
 from penstock.operations.gate.pipeline import Gate
-from penstock.runtime.host.signatures import SignatureMode, SignatureTrust
+from penstock.runtime.signatures import SignatureMode, SignatureTrust
 
 pytestmark = pytest.mark.anyio
 KEY = Ed25519PrivateKey.from_private_bytes(bytes(32))

@@ -22,15 +22,15 @@ def _names(listed: str) -> frozenset[str]:
 # Every public method of what can change something is in one of these two tables: a new one has to be put there.
 # To ask for the newest run of a chain is reading: if nobody has started it yet, the host does what the history says.
 CHANGING: dict[str, frozenset[str]] = {
-    "Store": _names(
-        "append claim set_work register_worker heartbeat remove_worker put_definition put_definitions delete_definition"
-        " put_schedule delete_schedule delete_runs forget_runs delete_ended spend"
-    ),
-    "Database": _names("write"),
+    "Store": _names("append claim set_work delete_runs forget_runs delete_ended"),
+    "Definitions": _names("put put_all delete"),
+    "Database": _names("write write_together"),
     "Tables": _names(
-        "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit redact_audit"
-        " put_resource put_resources delete_resource add_deliveries save_delivery forget_deliveries set_mark drop_mark"
-        " exchange_buckets forget_usage take_uses release_uses"
+        "put_key replace_key touch_keys record_call release_call forget_calls append_audit forget_audit"
+        " redact_audit put_resource put_resources delete_resource add_deliveries save_delivery claim_delivery"
+        " change_delivery forget_deliveries set_mark drop_mark exchange_buckets forget_usage take_uses"
+        " release_uses put_schedule delete_schedule register_worker record_heartbeat remove_worker spend"
+        " delete_runs forget_runs delete_ended put_memory delete_memory clear_memory forget_memory"
     ),
     "Host": _names("register start send try_move release adopt"),
     "Scheduler": _names("put change keep put_triggers follow follow_all drop_triggers pause run_now fire_due begin"),
@@ -40,18 +40,19 @@ CHANGING: dict[str, frozenset[str]] = {
 READING: dict[str, frozenset[str]] = {
     "Store": _names(
         "open close load history row positions changed changes list_runs due next_wake_at timers_ahead"
-        " has_unclaimed owned workers definition definition_named definition_versions definitions list_definitions"
-        " schedules ended_runs spending"
+        " has_unclaimed owned ended_runs"
     ),
-    "Database": _names("changed one read rows"),
+    "Definitions": _names("find find_named list_newest list_versions list_page clear_cache"),
+    "Database": _names("open close changed one read rows"),
     "Tables": _names(
-        "count_audit_chains find_audit_head find_call list_all_resources list_audit list_audit_tenants list_deliveries"
-        " list_due_deliveries list_keys list_removed_audit list_resources measure_storage_bytes read_delivery read_key"
-        " read_mark read_next_delivery_at read_resource read_usage"
+        "count_audit_chains find_audit_head find_call list_all_resources list_audit list_audit_tenants"
+        " list_deliveries list_due_deliveries list_keys list_removed_audit list_resources measure_storage_bytes"
+        " read_delivery read_key read_mark read_next_delivery_at read_resource read_usage list_schedules"
+        " list_workers read_spending list_ended read_memory list_memory search_memory"
     ),
     "Host": _names(
         "workflow violations workflow_named due may_perform live reloaded live_runs read history wait watched"
-        " watched_state known_state transcribed wait_for_end stop_waiting next_commit newest row list_runs positions"
+        " wait_for_end stop_waiting newest row list_runs positions"
         " fold evaluate_for subscribe perform_also follow_authors"
     ),
     "Scheduler": _names("start stop nudge fresh find taken"),
@@ -64,6 +65,8 @@ READING: dict[str, frozenset[str]] = {
 _USUAL_NAMES = {
     "store": "Store",
     "_store": "Store",
+    "definitions": "Definitions",
+    "_definitions": "Definitions",
     "platform": "Database",
     "_platform": "Database",
     "host": "Host",
@@ -74,13 +77,6 @@ _USUAL_NAMES = {
 # By which other names the types go: adapters, and the ports that are parts of a host.
 _ALSO = {
     "RunStore": "Store",
-    "SqliteRunStore": "Store",
-    "MemoryRunStore": "Store",
-    "StoredRunChanges": "Store",
-    "WorkStore": "Store",
-    "DefinitionChanges": "Store",
-    "ScheduleChanges": "Store",
-    "ScheduleStore": "Store",
     "SqliteDatabase": "Database",
     "EmbeddedHost": "Host",
     "RunHost": "Host",
@@ -92,7 +88,7 @@ _ALSO = {
 }
 # Methods that other things have too; they only count on receivers that are known.
 _COMMON = _names(
-    "append claim heartbeat register start send begin release adopt put change keep follow pause answer signal update"
+    "append claim register start send begin release adopt put delete change keep follow pause answer signal update"
     " submit cancel resume fork write"
 )
 _DISTINCTIVE = frozenset().union(*(names for port, names in CHANGING.items() if port != "Tables")) - _COMMON

@@ -64,6 +64,10 @@ VIOLATIONS = {
         "import penstock.operations.webhooks.views\n",
         "Resources do not import each other",
     ),
+    "operations/violation_host_detail.py": (
+        "import penstock.runtime.host.waiters\n",
+        "Operations know hosts by their port",
+    ),
     "runtime/violation_host.py": ("import penstock.runtime.host.embedded\n", "Only bootstrap knows the adapters"),
     "runtime/stores/violation_store.py": ("import penstock.runtime.host.watchdog\n", _MEET_AT_PORTS),
     "runtime/executors/violation_executor.py": ("import penstock.runtime.host.timers\n", _MEET_AT_PORTS),

@@ -6,14 +6,14 @@ from pathlib import Path
 from penstock.base.errors import PenstockError
 from penstock.operations.catalogue.reasons import REASONS
 
-STORES = Path("src/penstock/runtime/stores")
+STORES = (Path("src/penstock/runtime/stores"), Path("src/penstock/runtime/tables"))
 RAISED = re.compile(r'\b(Unavailable|CorruptHistory|Rejected|Conflict|NotFound|LimitExceeded)\(\s*"([A-Z_]+)"')
 REPORTED = re.compile(r'(?:code=|yield |^[A-Z_]+_CHANGED = )"([A-Z]+_[A-Z_]+)"', re.MULTILINE)
 
 
 def test_every_code_of_the_store_has_a_reason_of_its_kind() -> None:
     kinds = {kind.__name__: kind for kind in PenstockError.__subclasses__()}
-    texts = [path.read_text(encoding="utf-8") for path in sorted(STORES.rglob("*.py"))]
+    texts = [path.read_text(encoding="utf-8") for folder in STORES for path in sorted(folder.rglob("*.py"))]
     raised = {(kind, code) for text in texts for kind, code in RAISED.findall(text)}
     reported = {code for text in texts for code in REPORTED.findall(text)}
     assert len(raised) > 20

@@ -185,11 +185,11 @@ def test_a_module_named_for_nothing_is_found() -> None:
 @pytest.mark.parametrize(
     "use",
     [
-        "isinstance(store, SqliteRunStore)",
-        "isinstance(store, SqliteRunStore | None)",
-        "isinstance(self.store, (int, SqliteRunStore))",
-        "issubclass(kind, SqliteRunStore)",
-        "cast('SqliteRunStore', store)",
+        "isinstance(store, RunStore)",
+        "isinstance(store, RunStore | None)",
+        "isinstance(self.store, (int, RunStore))",
+        "issubclass(kind, RunStore)",
+        "cast('RunStore', store)",
         "hasattr(penstock.store, 'writer')",
         "getattr(self._platform, 'path', None)",
         "getattr(evaluator, 'prompt', evaluator)",
@@ -197,16 +197,17 @@ def test_a_module_named_for_nothing_is_found() -> None:
     ],
 )
 def test_asking_which_adapter_it_is_is_found(use: str) -> None:
-    source = f"from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore\n\nfound = {use}\n"
+    source = f"from penstock.runtime.stores.sqlite.runs.store import RunStore\n\nfound = {use}\n"
     [problem] = checks.check_port_use(source)
     assert problem.startswith("line 3: ")
 
 
 def test_making_an_adapter_and_asking_other_things_is_no_problem() -> None:
     source = """
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 
-store = SqliteRunStore("penstock.db")
+store = RunStore(SqliteDatabase("penstock.db"))
 found = isinstance(outcome, Appended), getattr(error, "errno", None), type(value)
 """
     assert checks.check_port_use(source) == []

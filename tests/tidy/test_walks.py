@@ -48,19 +48,19 @@ def test_a_method_of_mcp_is_written_in_the_table_and_where_it_is_handled(method:
     assert elsewhere <= {"server.py", "questions/client_questions.py"} or method == "initialize", elsewhere
 
 
-# --- a store: its adapter, and the module that pairs stores with what belongs to them ---------------------------------
+# --- a database or a store: its adapter, and the module that pairs it with what belongs to it -------------------------
 
 STORES = SOURCE / "runtime" / "stores"
 STORE_WIRING = "app/drivers.py"
 
 
 def store_classes() -> dict[str, str]:
-    """The stores that there are, each with the folder of its adapter."""
+    """The databases and stores that there are, each with the folder of its adapter."""
     return {
         node.name: f"runtime/stores/{path.relative_to(STORES).parts[0]}/"
         for path in STORES.rglob("*.py")
         for node in ast.parse(path.read_text(encoding="utf-8")).body
-        if isinstance(node, ast.ClassDef) and node.name.endswith("Store") and not node.name.startswith("_")
+        if isinstance(node, ast.ClassDef) and node.name.endswith(("Database", "Store")) and node.name[0] != "_"
     }
 
 
@@ -86,10 +86,10 @@ def places_of_stores(stores: dict[str, str]) -> dict[str, set[str]]:
     return places
 
 
-def test_a_store_is_named_in_its_adapter_and_in_one_module_of_the_wiring() -> None:
+def test_a_database_or_store_is_named_in_its_adapter_and_in_one_module_of_the_wiring() -> None:
     stores = store_classes()
-    assert {"MemoryRunStore", "SqliteRunStore", "SqliteGraphStore"} <= set(stores)
-    assert words_of("from a import b\nc = d.SqliteRunStore()") >= {"b", "SqliteRunStore"}
+    assert {"SqliteDatabase", "TemporaryDatabase", "SqliteGraphStore"} <= set(stores)
+    assert words_of("from a import b\nc = d.SqliteDatabase()") >= {"b", "SqliteDatabase"}
     elsewhere = {name: places - {STORE_WIRING} for name, places in places_of_stores(stores).items()}
     assert {name: places for name, places in elsewhere.items() if places} == {}
 

@@ -222,7 +222,9 @@ async def _there(gate: Gate) -> set[str]:
         cursor = keys.next_cursor
         if cursor is None:
             break
-    found |= {row.name.replace("_", "-") for row in await store.definitions(tenant=None) if row.name != "greet"}
+    found |= {
+        row.name.replace("_", "-") for row in await store.definitions.list_newest(tenant=None) if row.name != "greet"
+    }
     found |= {row.run_id for row in (await store.list_runs(RunQuery(limit=100_000))).rows}
     return {name for name in found if name.startswith("c")}
 

@@ -33,8 +33,9 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityDone, A
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunQuery
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
 from tests.torture.worker import DurableLines, read_lines
 
 _ROOT = Path(__file__).resolve().parents[2]
@@ -82,7 +83,7 @@ async def live(folder: Path, name: str, seconds: float) -> None:
 
     The first goes on until it is killed: on a machine that is busy, it could otherwise end before that.
     """
-    store = SqliteRunStore(folder / "penstock.db")
+    store = RunStore(SqliteDatabase(folder / "penstock.db"))
     await store.open()
     host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
     performer = Timed(DurableLines(folder / f"performed-{name}.jsonl"), Random(name))
@@ -105,7 +106,7 @@ async def live(folder: Path, name: str, seconds: float) -> None:
     await store.close()
 
 
-async def _all_ended(store: SqliteRunStore) -> bool:
+async def _all_ended(store: RunStore) -> bool:
     page = await store.list_runs(RunQuery(statuses=("running", "waiting_activity"), limit=1))
     return not page.rows
 

@@ -39,9 +39,10 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunQuery
 from penstock.runtime.semaphores import FairSemaphore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection
 from penstock.runtime.system import SystemClock, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
 from tests.torture.worker import read_lines
 
 __all__ = ["Suspension", "suspend"]
@@ -115,7 +116,7 @@ class Charges:
 
 async def live(folder: Path, name: str, runs: int) -> None:
     """One of the two processes; `first` starts the runs, `second` has the operator."""
-    store = SqliteRunStore(folder / "penstock.db")
+    store = RunStore(SqliteDatabase(folder / "penstock.db"))
     await store.open()
     clock = SystemClock() if name == "first" else HourAhead()
     host = EmbeddedHost(store=store, clock=clock, worker_id=new_worker_id())
@@ -150,7 +151,7 @@ async def _decide_doubts(host: EmbeddedHost, folder: Path) -> None:
 
 
 async def _count_unended(folder: Path) -> int:
-    store = SqliteRunStore(folder / "penstock.db")
+    store = RunStore(SqliteDatabase(folder / "penstock.db"))
     await store.open()
     try:
         return len((await store.list_runs(RunQuery(statuses=_UNENDED, limit=1_000))).rows)

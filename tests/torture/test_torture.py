@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import json
 import sqlite3
 import subprocess
@@ -17,7 +16,9 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import run_on
 from tests.torture import killing, pair, torture
 from tests.torture.worker import Victim, read_lines
 from tests.torture.workflows import WORKFLOWS
@@ -100,8 +101,8 @@ def test_a_process_can_be_killed_while_it_writes_to_the_store(kind: killing.Insi
 def test_a_run_that_nobody_carries_on_is_found(tmp_path: Path) -> None:
     (tmp_path / "plan.json").write_text('[{"run_id": "r"}]')
 
-    async def look() -> None:
-        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="w")
+    async def look(store: RunStore) -> None:
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="w")
         workflow = build_workflow(WORKFLOWS["order"])
         await host.register(workflow)
         given = inputs.StartRun(at=1, run_id="r", input={"n": 1})
@@ -114,7 +115,7 @@ def test_a_run_that_nobody_carries_on_is_found(tmp_path: Path) -> None:
         victim.suspects["r"] = (seq, since - 60)
         await victim._look_for_abandoned(host)
 
-    asyncio.run(look())
+    run_on(RunStore(TemporaryDatabase()), look)
     assert read_lines(tmp_path / "notes.jsonl") == [{"kind": "abandoned", "name": "r"}]
 
 

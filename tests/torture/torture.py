@@ -36,7 +36,8 @@ from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import Replayed, fold, replay
 from penstock.engine.records import Record
 from penstock.runtime.ports.runs import RunQuery, StoredRun
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.torture import killing
 from tests.torture.audited import torment_changes
 from tests.torture.suspended import suspend
@@ -154,7 +155,7 @@ def audited(folder: Path, random: Random, count: Count) -> None:
 
 async def examine(folder: Path, plan: list[JsonObject], count: Count) -> None:
     """Read what is left and compare it with what was promised."""
-    store = SqliteRunStore(folder / "penstock.db")
+    store = RunStore(SqliteDatabase(folder / "penstock.db"))
     await store.open()
     acknowledged = read_lines(folder / "acknowledged.jsonl")
     stored: dict[str, StoredRun] = {}

@@ -33,8 +33,10 @@ from penstock.runtime.activities.performing import ActivityCall, ActivityDone, A
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.host import Committed
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock, gone_workers, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import list_workers
 from tests.torture.workflows import WORKFLOWS
 
 T = TypeVar("T")
@@ -145,14 +147,14 @@ class Victim:
         clock = MachineClock(self.notes, self.random)
         time.time_ns = clock
         jumping = asyncio.ensure_future(clock.jump())
-        store = SqliteRunStore(self.folder / "penstock.db")
+        store = RunStore(SqliteDatabase(self.folder / "penstock.db"))
         await store.open()
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id=new_worker_id())
         ledger = DurableLines(self.folder / "ledger.jsonl")
         driver = Driver(host=host, performer=LedgerPerformer(ledger, self.random), report=self._complain)
         for document in WORKFLOWS.values():
             await host.register(build_workflow(document))
-        workers = [worker.worker_id for worker in await store.workers()]
+        workers = [worker.worker_id for worker in await list_workers(store.database)]
         await driver.start(gone=gone_workers(workers))
         dispatch = host.on_commit
 

@@ -16,7 +16,7 @@ from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine.effects import StartChild
 from penstock.engine.outcomes import Refused
-from penstock.runtime.host.effects import ChildStarted, ChildStarter
+from penstock.runtime.child_starts import ChildStarted, ChildStarter
 from penstock.runtime.ports.host import RunSnapshot
 
 __all__ = ["GovernedChildStarts"]

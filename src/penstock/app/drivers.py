@@ -22,31 +22,33 @@ if TYPE_CHECKING:
     from penstock.app.settings.model import Settings
     from penstock.app.storage import Storage
     from penstock.runtime.ports.maintenance import Maintenance
-    from penstock.runtime.stores.memory import run_store as memory_runs
+    from penstock.runtime.stores.sqlite import database as sqlite_databases
+    from penstock.runtime.stores.sqlite import temporary as sqlite_temporary
     from penstock.runtime.stores.sqlite.graphs import store as sqlite_graphs
     from penstock.runtime.stores.sqlite.maintenance import file as sqlite_files
     from penstock.runtime.stores.sqlite.maintenance import probe as sqlite_probe
-    from penstock.runtime.stores.sqlite.memory import store as sqlite_memory
-    from penstock.runtime.stores.sqlite.runs import store as sqlite_runs
     from penstock.runtime.stores.sqlite.schema.files import Synchronous
+    from penstock.runtime.tables import workers
+    from penstock.runtime.tables.runs import store as run_stores
 else:
     server_keys = lazy_import("penstock.app.server_secret.keys")
     storages = lazy_import("penstock.app.storage")
-    memory_runs = lazy_import("penstock.runtime.stores.memory.run_store")
+    run_stores = lazy_import("penstock.runtime.tables.runs.store")
+    sqlite_databases = lazy_import("penstock.runtime.stores.sqlite.database")
     sqlite_files = lazy_import("penstock.runtime.stores.sqlite.maintenance.file")
     sqlite_graphs = lazy_import("penstock.runtime.stores.sqlite.graphs.store")
-    sqlite_memory = lazy_import("penstock.runtime.stores.sqlite.memory.store")
     sqlite_probe = lazy_import("penstock.runtime.stores.sqlite.maintenance.probe")
-    sqlite_runs = lazy_import("penstock.runtime.stores.sqlite.runs.store")
+    sqlite_temporary = lazy_import("penstock.runtime.stores.sqlite.temporary")
+    workers = lazy_import("penstock.runtime.tables.workers")
 
 __all__ = [
     "database_file",
     "has_database",
-    "in_memory",
     "is_database_file",
     "maintenance_of",
     "make_storage",
     "storage_of",
+    "temporary_storage",
 ]
 
 
@@ -72,13 +74,11 @@ def make_storage(
     Without `keys`, the server's secret and its audit key are in files beside the database.
     """
     file = database_file(name)
-    store = sqlite_runs.SqliteRunStore(name, synchronous=synchronous)
-    database = store.database
+    database = sqlite_databases.SqliteDatabase(file, synchronous=synchronous)
     return storages.Storage(
-        store=store,
+        store=run_stores.RunStore(database),
         database=database,
         keys=keys or server_keys.ServerKeys.beside(file),
-        memory=lambda: sqlite_memory.SqliteMemoryStore(database),
         graphs=lambda: sqlite_graphs.SqliteGraphStore(database),
         backups=None if backup_folder is None else maintenance_of(file).backup_folder(backup_folder),
         probe=sqlite_probe.StoreProbe(database).check,
@@ -95,10 +95,14 @@ def storage_of(settings: Settings, name: str | Path | None = None) -> Storage:
     return make_storage(file, synchronous=chosen.synchronous, backup_folder=chosen.backup_folder, keys=keys)
 
 
-def in_memory() -> Storage:
-    """Runs and definitions in memory, without a database."""
-    store = memory_runs.MemoryRunStore()
-    return storages.Storage(store=store, probe=store.workers)
+def temporary_storage() -> Storage:
+    """Make the storage of a database that ends with the process, for runs and definitions alone."""
+    database = sqlite_temporary.TemporaryDatabase()
+
+    async def probe() -> None:
+        await workers.list_workers(database)
+
+    return storages.Storage(store=run_stores.RunStore(database), probe=probe)
 
 
 def maintenance_of(name: str | Path) -> Maintenance:

@@ -154,6 +154,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         store=storage.store,
         platform=platform,
         host=penstock.host,
+        run_memory=penstock.run_memory,
         scheduler=penstock.scheduler,
         clock=clock,
         new_id=new_run_id,
@@ -170,7 +171,6 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         hook_evaluator=(hook_evaluator := SandboxedEvaluator()),
         catalogue=catalogue,
         upstreams=upstreams,
-        memory=None if storage.memory is None else storage.memory(),
         graphs=None if storage.graphs is None else storage.graphs(),
         backups=storage.backups,
         policies=PolicyStage(platform, clock, parts.derived_policies),
@@ -179,6 +179,7 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
         delegates=penstock.delegates.protocols,
         audit_keys=None if pepper is None else await secrets.open_audit_keys(pepper, looks_only=looks_only),
         signatures=penstock.signatures,
+        perform_also=_perform_nothing if penstock.driver is None else penstock.driver.host.perform_also,
         still_valid=authenticator.still_valid,
         definitions_changed=changed,
         checks=_with_executors(deleting.with_check(operator.checks(parts.checks)), penstock.upstream.executor_status),
@@ -190,13 +191,15 @@ async def open_gate(  # noqa: PLR0913  # everything that the operator of a gate 
     )
     await _begin(gate := _gate(penstock, catalogue, services, authenticator), penstock, upstreams, pepper, parts)
     try:
-        performing = _performing(gate, penstock, upstreams, audited=pepper is not None)
-        async with _beside(gate, retention, deleting), operator.in_force(gate), performing:
+        async with _beside(gate, retention, deleting), operator.in_force(gate), _performing(gate, penstock, upstreams):
             yield gate
     finally:
-        hook_evaluator.close()
-        _close(services, penstock)
+        _close(services, penstock, hook_evaluator)
         await authenticator.close()
+
+
+def _perform_nothing(run_id: str) -> None:
+    """Leave a run to others: this process performs none."""
 
 
 def _gate(penstock: Penstock, catalogue: Catalogue, services: Services, authenticator: Authenticator) -> Gate:
@@ -325,8 +328,9 @@ def _checked(limits: GateLimits, catalogue: Catalogue) -> GateLimits:
     return limits
 
 
-def _close(services: Services, penstock: Penstock) -> None:
+def _close(services: Services, penstock: Penstock, hook_evaluator: SandboxedEvaluator) -> None:
     """Release what the services of a gate hold."""
+    hook_evaluator.close()
     penstock.held_calls.detach()
     penstock.child_starts.detach()
     penstock.graph_queries.detach()
@@ -357,16 +361,14 @@ async def _begin(
 
 
 @asynccontextmanager
-async def _performing(
-    gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry, *, audited: bool
-) -> AsyncIterator[None]:
+async def _performing(gate: Gate, penstock: Penstock, upstreams: UpstreamToolRegistry) -> AsyncIterator[None]:
     """Let runs start, call and reach others through a gate, which decides about each.
 
     Unfinished runs continue immediately, so the policies and graphs of the operator's files must be in force before
     this.
     """
     penstock.child_starts.attach(start_children_through(gate))
-    if audited:
+    if gate.services.audited:
         penstock.held_calls.attach(
             partial(make_held_call, gate), decide_tool_calls_through(gate), partial(call_from_node, gate)
         )

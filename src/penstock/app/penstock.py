@@ -14,7 +14,6 @@ from __future__ import annotations
 import logging
 from collections.abc import AsyncIterator, Callable, Iterable, Mapping, Sequence
 from contextlib import asynccontextmanager
-from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -29,7 +28,6 @@ from penstock.app.executors.registered_models import ModelLink
 from penstock.app.executors.upstreams import UpstreamLink
 from penstock.app.observability.opened import Observability, traced_commits
 from penstock.app.observability.traced import TracedPerformer
-from penstock.app.server_secret.keys import ServerKeys
 from penstock.app.storage import Storage
 from penstock.base.clock import Clock
 from penstock.base.errors import NotFound, Rejected
@@ -43,20 +41,22 @@ from penstock.engine.inputs import PROGRAM
 from penstock.engine.outcomes import Refused
 from penstock.runtime.activities.performing import AsyncPerformer
 from penstock.runtime.activities.routing import Router, SecretResolver
+from penstock.runtime.definition_rows import name_taken
 from penstock.runtime.executors.step.executor import StepExecutor
-from penstock.runtime.host.definitions import name_taken
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.host import Committed, RunHost
+from penstock.runtime.ports.run_memory import NoRunMemory, RunMemory
 from penstock.runtime.ports.runs import DefinitionNameTaken, RunPage, RunQuery
 from penstock.runtime.retention import Retention
 from penstock.runtime.run_handle import Run, refusal_error
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
 from penstock.runtime.schedules.scheduler import Scheduler
 from penstock.runtime.secrets import AnswerSeals, EnvironmentSecrets
+from penstock.runtime.signatures import SignatureTrust
 from penstock.runtime.steps.registry import StepRegistry
 from penstock.runtime.system import SystemClock, gone_workers, new_run_id, new_worker_id
+from penstock.runtime.tables.workers import list_workers
 from penstock.runtime.upstreams.tools import ToolGuard
 
 if TYPE_CHECKING:
@@ -80,11 +80,18 @@ class Penstock:
     """Workflows and their runs on one store."""
 
     def __init__(
-        self, *, storage: Storage, host: RunHost, driver: Driver | None, new_id: Callable[[], str] = new_run_id
+        self,
+        *,
+        storage: Storage,
+        host: RunHost,
+        driver: Driver | None,
+        run_memory: RunMemory | None = None,
+        new_id: Callable[[], str] = new_run_id,
     ) -> None:
         self.storage = storage
         self.store = store = storage.store
         self.host = host
+        self.run_memory: RunMemory = run_memory or NoRunMemory(host)
         self.driver = driver
         self.step_executor: StepExecutor | None = None
         self.scheduler = Scheduler(host=host, store=store, report=_report)
@@ -117,7 +124,6 @@ class Penstock:
         family: str | None = None,
         observe: Callable[[Committed], None] | None = None,
         upstream: UpstreamLink | None = None,
-        pepper_file: Path | None = None,
         governed: bool = False,
         signatures: SignatureTrust | None = None,
         models: ModelLink | None = None,
@@ -129,12 +135,12 @@ class Penstock:
         With `perform=False`, nothing is performed here: for reading, answering and signalling beside another process.
         With `family`, the id of a run, only that run and its child runs are performed, and no schedules are kept.
         `observe` is called with everything that this process stores while it performs; it must not block. `upstream`
-        has the MCP servers whose tools a gate imports. `pepper_file` is another file for the server's secret. With
-        `governed`, schedules and runs start others, and approvals are escalated, only through an open gate; else the
-        embedding program answers for them. `signatures` says whose workflows are trusted. `models` has those that
-        tenants register; `stand_in` replaces what performs. `observability` makes spans of what is performed.
+        has the MCP servers whose tools a gate imports. With `governed`, schedules and runs start others, and
+        approvals are escalated, only through an open gate; else the embedding program answers for them. `signatures`
+        says whose workflows are trusted. `models` has those that tenants register; `stand_in` replaces what performs.
+        `observability` makes spans of what is performed.
         """
-        storage = _with_secret(storage or make_storage(path), pepper_file)
+        storage = storage or make_storage(path)
         kept, seals = storage.store, _seals(storage)
         await kept.open()
         evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
@@ -153,7 +159,7 @@ class Penstock:
         step_executor = StepExecutor(_registry(steps), observer=host.progress)
         http_executor = LazyExecutor(make=_http_executor)
         try:
-            penstock = cls(storage=storage, host=host, driver=None)
+            penstock = cls(storage=storage, host=host, driver=None, run_memory=host)
             penstock.step_executor, penstock.signatures = step_executor, host.trust
             penstock.secrets = secrets or penstock.secrets
             penstock.observability = observability or penstock.observability
@@ -169,7 +175,7 @@ class Penstock:
                 penstock.child_starts.governed = penstock.held_calls.governed = penstock.nodes.governed = governed
                 driver = penstock._driver(host, router, governed=governed)
                 driver.observe, penstock.driver = observe or driver.observe, driver
-                await driver.start(gone=gone_workers([worker.worker_id for worker in await kept.workers()]))
+                await driver.start(gone=await _gone_workers(storage))
                 penstock.keeps_schedules = family is None
                 if penstock.keeps_schedules and not governed:
                     penstock.scheduler.start()
@@ -287,7 +293,7 @@ class Penstock:
     async def _named(self, name: str, tenant: str) -> Workflow:
         workflow = await self.host.workflow_named(name, tenant=tenant)
         if workflow is None:
-            known = ", ".join(row.name for row in await self.store.definitions(tenant=tenant)) or "none"
+            known = ", ".join(row.name for row in await self.store.definitions.list_newest(tenant=tenant)) or "none"
             raise NotFound("WORKFLOW_NOT_FOUND", f"there is no workflow {name}", f"known workflows: {known}")
         return workflow
 
@@ -300,11 +306,8 @@ class Penstock:
         return await self.store.list_runs(query or RunQuery())
 
 
-def _with_secret(storage: Storage, file: Path | None) -> Storage:
-    """A storage whose secret is in another file than its own; the same storage if none is named."""
-    if file is None or storage.keys is None:
-        return storage
-    return replace(storage, keys=ServerKeys.beside(Path(storage.keys.place), file))
+async def _gone_workers(storage: Storage) -> list[str]:
+    return gone_workers([row.worker_id for row in await list_workers(storage.store.database)])
 
 
 def _seals(storage: Storage) -> AnswerSeals:

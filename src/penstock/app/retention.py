@@ -34,6 +34,7 @@ from penstock.runtime.ports.platform import AuditQuery
 from penstock.runtime.tables.audit.records import list_audit, list_audit_tenants
 from penstock.runtime.tables.call_records import forget_calls
 from penstock.runtime.tables.deliveries import forget_deliveries
+from penstock.runtime.tables.memory import forget_memory
 from penstock.runtime.tables.resources import list_all_resources
 from penstock.runtime.tables.usage import forget_usage
 
@@ -44,8 +45,8 @@ __all__ = [
     "apply_retention",
     "end_graph_loads",
     "forget_console_sessions",
-    "forget_memory",
     "forget_old_calls",
+    "forget_old_memory",
     "renew_graph_loads",
     "tidy_graphs",
 ]
@@ -103,7 +104,7 @@ class Sweeps:
             "audit": self.sweep_audit,
             "sessions": lambda: forget_console_sessions(gate),
             "graphs": lambda: tidy_graphs(gate.services),
-            "memory": lambda: forget_memory(gate.services),
+            "memory": lambda: forget_old_memory(gate.services),
             "usage": self.sweep_usage,
         }
 
@@ -226,11 +227,11 @@ async def forget_console_sessions(gate: Gate) -> None:
             await internal_call(gate, retention, FORGET_SESSIONS, {"session_ids": at_once})
 
 
-async def forget_memory(services: Services) -> None:
+async def forget_old_memory(services: Services) -> None:
     """Erase expired memory entries, and what earlier deletions left to be overwritten."""
     most = limits.MEMORY_FORGOTTEN_AT_ONCE_MAX
-    while services.memory is not None:
-        if await services.memory.forget(now=services.clock.now_ms(), limit=most) < most:
+    while True:
+        if await forget_memory(services.platform, now=services.clock.now_ms(), limit=most) < most:
             return
         await asyncio.sleep(limits.RETENTION_PAUSE_SECONDS)
 

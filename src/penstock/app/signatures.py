@@ -20,7 +20,7 @@ from penstock.app.settings.governance import SignatureSettings
 from penstock.base.errors import Rejected, Unavailable
 from penstock.base.lazy_import import lazy_import
 from penstock.runtime.file_trust import find_file_risk
-from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.signatures import SignatureTrust
 
 if TYPE_CHECKING:
     from cryptography.hazmat.primitives import serialization

@@ -1,7 +1,7 @@
 """Storage: a run store and the services that come with its kind.
 
-A store on a database has its secrets, a probe and counters; one in memory has none of these. Callers ask for the value
-they need, never for the kind of store.
+A store on a database has its secrets, a probe and counters; a temporary one has none of these. Callers ask for the
+value they need, never for the kind of store.
 
 Above it: `Penstock`, the gate, the server. Below it: the ports. `drivers` makes them.
 """
@@ -15,8 +15,7 @@ from penstock.app.server_secret.keys import ServerKeys
 from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
-from penstock.runtime.ports.memory import MemoryStore
-from penstock.runtime.ports.runs import RunStore
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["Storage"]
 
@@ -32,8 +31,6 @@ class Storage:
     """The database of all of it, if there is one. Usable while the run store is open."""
     keys: ServerKeys | None = None
     """Where the server's secret and its audit key come from, if there is a database."""
-    memory: Callable[[], MemoryStore] | None = None
-    """The store for the memory of agents and people, if there is one. Usable while the run store is open."""
     graphs: Callable[[], GraphStore] | None = None
     """The store for graphs, if there is one. Usable while the run store is open."""
     backups: BackupFolder | None = None

@@ -44,6 +44,7 @@ _GROUPS: Final = {
     "workflow": "workflow",
 }
 _RENAMED: Final = {
+    "agent.execute": "agent start",
     "backup.create": "server backup",
     "backup.list": "server list-backups",
     "draft.list": "approval drafts",
@@ -54,6 +55,8 @@ _RENAMED: Final = {
     "graph.query": "graph query adhoc",
     "graph.query_run": "graph query run",
     "preflight.run": "approval preflight",
+    "tool.execute": "tool call",
+    "workflow.execute": "workflow start",
     "workflow.executions": "workflow runs",
 }
 # `graph.branches_create` is `graph branch create`.

@@ -122,7 +122,9 @@ class _Walk:
         kind, has_kind, _ = beginning.partition(":")
         names = [*exposure.tools, *exposure.unlisted]
         if not has_kind or kind == "workflow":
-            names += [workflow_key(row.name) for row in await self.services.store.definitions(tenant=self.tenant)]
+            names += [
+                workflow_key(row.name) for row in await self.services.store.definitions.list_newest(tenant=self.tenant)
+            ]
         for registered in ("agent", "model"):
             if not has_kind or kind == registered:
                 names += [f"{registered}:{item}" for item in await self._registered(registered)]
@@ -142,16 +144,18 @@ class _Walk:
                 break
         if kind == "agent":
             found += [
-                row.name for row in await self.services.store.definitions(tenant=self.tenant) if is_agent(row.document)
+                row.name
+                for row in await self.services.store.definitions.list_newest(tenant=self.tenant)
+                if is_agent(row.document)
             ]
         return found
 
     async def _workflow(self, rest: str) -> Iterable[Reached]:
         name, _, pin = rest.partition("@")
         key, store = workflow_key(name, pin or None), self.services.store
-        row = await store.definition(pin, tenant=self.tenant) if pin else None
+        row = await store.definitions.find(pin, tenant=self.tenant) if pin else None
         if not pin:
-            row = await store.definition_named(name, tenant=self.tenant)
+            row = await store.definitions.find_named(name, tenant=self.tenant)
         self.found[key] = None if row is None or row.name != name else row.hash
         if row is None:
             return ()
@@ -214,7 +218,7 @@ class _Walk:
         row = await self.services.store.row(id_in_tenant(self.tenant, name))
         if row is None or row.tenant != self.tenant:
             return ()
-        definition = await self.services.store.definition(row.definition_hash)
+        definition = await self.services.store.definitions.find(row.definition_hash)
         self.found[f"execution:{name}"] = row.definition_hash
         return () if definition is None else reached_by(definition.document)
 

@@ -16,8 +16,23 @@ from penstock.operations.catalogue.fields import Deleted
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import author_of
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePage, ResourceRow, body_etag
-from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
+from penstock.runtime.ports.platform import (
+    ANY_ETAG,
+    ResourceChanged,
+    ResourceDeleted,
+    ResourcePage,
+    ResourceRow,
+    body_etag,
+)
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.resources import (
+    list_resources,
+    lock_resource,
+    put_resource,
+    read_resource,
+    stored_resource,
+    write_deletion,
+)
 
 __all__ = ["ResourceTable", "expected_etag"]
 
@@ -106,19 +121,31 @@ class ResourceTable:
             raise self._too_late(row.resource_id, changed, _APPLY_AGAIN)
 
     async def delete(
-        self, context: Context, resource_id: str, if_match: str | None, *, told: str | None = None
+        self,
+        context: Context,
+        resource_id: str,
+        if_match: str | None,
+        *,
+        told: str | None = None,
+        beside: Callable[[Transaction, ResourceRow], None] | None = None,
     ) -> Deleted:
-        """Delete a resource; raise NotFound if it does not exist. `told` is its id for callers, if that differs."""
+        """Delete a resource; raise NotFound if it does not exist.
+
+        `told` is its id for callers, if that differs. `beside` gets what is deleted, and stores something with it.
+        """
         await self.find(context, resource_id)
         answer = Deleted(id=resource_id if told is None else told)
-        outcome = await delete_resource(
-            context.services.platform,
-            context.tenant,
-            self.kind,
-            resource_id,
-            expected_etag=expected_etag(if_match),
-            call=idempotency.answered(context, Reply(value=answer)),
-        )
+
+        def change(transaction: Transaction) -> ResourceDeleted | ResourceChanged:
+            lock_resource(transaction, context.tenant, self.kind, resource_id)
+            row = stored_resource(transaction, context.tenant, self.kind, resource_id)
+            outcome = write_deletion(transaction, context.tenant, self.kind, resource_id, expected_etag(if_match))
+            if row is not None and isinstance(outcome, ResourceDeleted) and beside is not None:
+                beside(transaction, row)
+            return outcome
+
+        call = idempotency.answered(context, Reply(value=answer))
+        outcome = await context.services.platform.write(change, call=call)
         if isinstance(outcome, ResourceChanged):
             raise self._too_late(resource_id, outcome, self.delete_hint)
         return answer

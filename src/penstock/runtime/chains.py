@@ -15,7 +15,8 @@ from penstock.engine.approved import approved_reach
 from penstock.engine.outcomes import Refused
 from penstock.engine.walk.starting import successor_start
 from penstock.runtime.ports.host import RunHost, RunSnapshot
-from penstock.runtime.ports.runs import RunQuery, StoredRunReader
+from penstock.runtime.ports.runs import RunQuery
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = [
     "AUTHOR_LABEL",
@@ -66,7 +67,7 @@ def child_labels(labels: Mapping[str, str]) -> dict[str, str]:
     return {name: value for name, value in labels.items() if name not in _OWN}
 
 
-async def latest_in_chain(store: StoredRunReader, run_id: str) -> str | None:
+async def latest_in_chain(store: RunStore, run_id: str) -> str | None:
     """Return the newest run that continues a run, directly or not, or None."""
     chain = chain_of(run_id)
     page = await store.list_runs(RunQuery(label=(CHAIN_LABEL, chain), limit=_CANDIDATES_MAX))

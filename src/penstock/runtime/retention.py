@@ -17,7 +17,7 @@ from dataclasses import dataclass
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports.runs import StoredRunChanges
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["Retention"]
 
@@ -26,7 +26,7 @@ __all__ = ["Retention"]
 class Retention:
     """Keeps ended runs for a while: `keep_ms` after their end."""
 
-    store: StoredRunChanges
+    store: RunStore
     clock: Clock
     keep_ms: int
     pause_seconds: float = limits.RETENTION_PAUSE_SECONDS

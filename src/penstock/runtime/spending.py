@@ -10,7 +10,7 @@ Above it: `activities.budgets` counts, the stores keep, views show. Below it: no
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Mapping
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
@@ -23,7 +23,7 @@ __all__ = [
     "LimitKind",
     "PlacedRun",
     "RunSpending",
-    "SpendingStore",
+    "Spend",
     "Spent",
     "SpentLimit",
     "caller_of",
@@ -95,20 +95,13 @@ class PlacedRun(Protocol):
         """Its labels, which may name its caller."""
 
 
-class SpendingStore(Protocol):
-    """The part of a run store that counts what models cost, up the tree of runs."""
+class Spend(Protocol):
+    """Counts what a run uses, for the run and for every run above it; see `tables.spending.spend`."""
 
-    async def spend(
+    def __call__(
         self, run_id: str, amount: Spent, *, at: int, limits: AgentLimits | None = None, checked: bool = False
-    ) -> SpentLimit | None:
-        """Count what a run uses, for the run and for every run above it, in one transaction.
-
-        `limits` are those of the run itself; they are noted when it first spends something, and its time begins then.
-        With `checked`, nothing is counted if the run or one above it has no room left; that limit is returned.
-        """
-
-    async def spending(self, run_id: str) -> RunSpending | None:
-        """Return what was counted for a run; None if nothing was."""
+    ) -> Awaitable[SpentLimit | None]:
+        """Return the limit that leaves no room, if `checked`; None once the amount is counted."""
 
 
 def caller_of(tenant: str, parent_run_id: str | None, labels: Mapping[str, str]) -> str | None:

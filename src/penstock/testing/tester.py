@@ -26,7 +26,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from penstock.app.drivers import in_memory
+from penstock.app.drivers import temporary_storage
 from penstock.app.penstock import Penstock
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
@@ -89,7 +89,7 @@ class WorkflowTester:
         clock = ManualClock(int(begin.timestamp() * 1000))
         scripted = ScriptedActivities(activities or {}, steps)
         async with Penstock.open(
-            storage=in_memory(),
+            storage=temporary_storage(),
             clock=clock,
             executors=dict.fromkeys(map(str, ACTIVITY_TYPES), scripted),
             secrets=(secrets or {}).get,

@@ -18,10 +18,12 @@ from typing import Any
 
 from penstock.graph.versions.entities import LoadMode
 from penstock.runtime.ports.graphs import BranchesMerged, Flattened, LoadPublished, SchemaApplied
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
 from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.graphs.worlds import SCHEMA, World, schema_of
+from tests.opened_database import sqlite_of
 
 __all__ = ["NEW_SCHEMA", "PEOPLE", "base"]
 
@@ -71,9 +73,9 @@ def _kill_at(number: int, when: str) -> None:
 
 async def main(path: Path, what: str, number: int, when: str) -> None:
     """Write, and die."""
-    store = SqliteRunStore(path)
+    store = RunStore(SqliteDatabase(path))
     await store.open()
-    world = World(SqliteGraphStore(store.database), numbers=count(20_000))
+    world = World(SqliteGraphStore(sqlite_of(store)), numbers=count(20_000))
     _kill_at(number, when)
     outcome = await work(world, what)
     assert isinstance(outcome, LoadPublished | BranchesMerged | Flattened | SchemaApplied), outcome

@@ -31,22 +31,23 @@ from penstock.runtime.ports.graphs import (
 from penstock.runtime.ports.platform import AuditQuery, CallRecord, Finished, ResourceRow, body_etag
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.call_records import find_call
 from penstock.runtime.tables.resources import read_resource
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.graphs.worlds import World
 from tests.conformance.platform_stores import SEAL, claim, entry, run_bounded
+from tests.opened_database import sqlite_of
 from tests.waiting import SECONDS_MAX, until
 
 
 @asynccontextmanager
 async def opened(path: Path) -> AsyncIterator[tuple[World, SqliteDatabase]]:
-    store = SqliteRunStore(path, synchronous="OFF")
+    store = RunStore(SqliteDatabase(path, synchronous="OFF"))
     await store.open()
     try:
-        world = await World(SqliteGraphStore(store.database)).create()
-        yield world, store.database
+        world = await World(SqliteGraphStore(sqlite_of(store))).create()
+        yield world, sqlite_of(store)
     finally:
         await store.close()
 
@@ -174,13 +175,13 @@ def test_a_graph_how_it_is_offered_and_the_record_of_the_call_are_one_transactio
 def test_a_commit_on_the_source_while_a_merge_waits_for_the_writer_refuses_the_merge(tmp_path: Path) -> None:
     async def scenario() -> None:
         path = tmp_path / "store.db"
-        runs = SqliteRunStore(path, synchronous="OFF")
+        runs = RunStore(SqliteDatabase(path, synchronous="OFF"))
         await runs.open()
         try:
-            world = await World(SqliteGraphStore(runs.database)).create()
+            world = await World(SqliteGraphStore(sqlite_of(runs))).create()
             await world.fork("draft")
             seen = await world.do("add", branch="draft", name="ada", age=1)
-            writer, may_go_on = runs.database.writer, threading.Event()
+            writer, may_go_on = sqlite_of(runs).writer, threading.Event()
             writer.submit(lambda connection: may_go_on.wait(SECONDS_MAX), is_long=True)
             # The merge is planned with the head that was seen; the commit is made first.
             added = asyncio.ensure_future(world.run("add", branch="draft", name="bob", age=2))

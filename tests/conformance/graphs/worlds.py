@@ -38,9 +38,11 @@ from penstock.runtime.ports.graphs import (
     Stamp,
     View,
 )
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import run_bounded
+from tests.opened_database import sqlite_of
 
 __all__ = [
     "AT",
@@ -220,10 +222,10 @@ class World:
 @asynccontextmanager
 async def open_sqlite(path: Path) -> AsyncIterator[SqliteGraphStore]:
     """A graph store in an SQLite file."""
-    store = SqliteRunStore(path, synchronous="OFF")
+    store = RunStore(SqliteDatabase(path, synchronous="OFF"))
     await store.open()
     try:
-        yield SqliteGraphStore(store.database)
+        yield SqliteGraphStore(sqlite_of(store))
     finally:
         await store.close()
 

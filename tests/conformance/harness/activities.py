@@ -16,7 +16,8 @@ from penstock.engine.state import RunState
 from penstock.runtime.activities.performing import ActivityCall, ActivityDone, ActivityError, ActivityOutcome, Performer
 from penstock.runtime.executors.agents.task_api import TaskApiDelegate
 from penstock.runtime.host.memory import Resolver
-from penstock.runtime.ports.runs import DefinitionRow, RunStore
+from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["InThread", "keep_test_child", "performer_of", "resolver_of"]
 
@@ -137,7 +138,7 @@ async def keep_test_child(store: RunStore, given: JsonObject) -> None:
     """Put the test child into a store under its reference, unless the session forbids children."""
     if given.get("forbid_subworkflow") is not True:
         workflow = build_workflow(_TEST_CHILD)
-        await store.put_definition(
+        await store.definitions.put(
             DefinitionRow(
                 hash=workflow.hash,
                 name=_TEST_CHILD_REFERENCE,

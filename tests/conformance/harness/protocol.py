@@ -44,8 +44,9 @@ from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.system import SystemClock, new_worker_id
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.harness.activities import InThread, keep_test_child, performer_of, resolver_of
 from tests.conformance.harness.kernel import Kernel
 from tests.conformance.harness.surfaces import SERVED_SURFACES, Call, open_surface
@@ -194,7 +195,7 @@ class Harness:
         self, given: JsonObject, performer: Performer
     ) -> tuple[ControlHost, Callable[[], Awaitable[None]]]:
         folder = tempfile.TemporaryDirectory(prefix="penstock-harness-")
-        store = SqliteRunStore(Path(folder.name) / "penstock.db")
+        store = RunStore(SqliteDatabase(Path(folder.name) / "penstock.db"))
         await store.open()
         host = EmbeddedHost(store=store, clock=self.clock, worker_id=new_worker_id())
         driver = Driver(host=host, performer=InThread(performer))

@@ -82,7 +82,7 @@ def place(request: pytest.FixtureRequest, shop: Shop, model: ModelServer) -> Pla
 def test_a_conversation_at_a_terminal(place: Place) -> None:
     shop, words, _ = place
     with at_terminal(shop, "agent", "chat", *words) as terminal:
-        terminal.expect("support · /new begins another session")
+        terminal.expect("support · /new starts a session")
         terminal.expect("\n> ")
         terminal.type("Where is it?\n")
         terminal.expect("I look it up.\r\n")
@@ -106,7 +106,7 @@ def test_a_conversation_at_a_terminal(place: Place) -> None:
         terminal.type("A-1\n")
         terminal.expect("It arrives tomorrow.\r\n> ")
         terminal.type("/exit\n")
-        terminal.expect("to go on: penstock agent chat support --session s_")
+        terminal.expect("to continue: penstock agent chat support --session s_")
         assert terminal.end() == 0
 
 

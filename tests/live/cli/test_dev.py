@@ -2,6 +2,7 @@
 
 import os
 import re
+import shlex
 import signal
 import subprocess
 from collections.abc import Iterator
@@ -100,9 +101,12 @@ def test_a_project_goes_from_init_to_an_answered_question(shop: Shop) -> None:
     with developing(shop) as server:
         told = server.announced["text"]
         assert "workflow   refund_order 1.0.0" in told
-        assert """-d '{"input": {"order_id": "A-1042", "amount": 180}}'""" in told
-        given = {"input": {"order_id": "A-1042", "amount": 180}, "execution_id": "e1"}
-        assert server.call("POST", "workflows/refund_order/executions", given).status == 202
+        # What it proposes to try can be pasted.
+        proposed = told.partition("in PENSTOCK_API_KEY:\n")[2].partition("watching files")[0]
+        assert server.key is not None
+        caller = Shop(shop.folder, {"PENSTOCK_API_KEY": server.key})
+        tried = caller.run(*shlex.split(proposed.replace("\\\n", ""))[1:])
+        assert tried.returncode == 0, tried.stderr
         told = read_until(server.process, "answer it:")
         assert "refund_order 1.0.0 started with" in told
         assert "waiting for an approval: Refund 180 for order A-1042?" in told

@@ -16,7 +16,7 @@ def test_a_new_project_is_valid_and_passes_its_own_tests(shop: Shop) -> None:
     assert sorted(path.relative_to(project.folder).as_posix() for path in project.folder.rglob("*.*")) == FILES
     assert project.json("validate", "workflows")["ok"]
     assert project.json("config", "validate")["ok"]
-    cases = project.run("test", "workflows")
+    cases = project.run("test")
     assert (cases.returncode, "5 passed" in cases.stdout) == (0, True), cases.stdout
 
 
@@ -25,7 +25,7 @@ def test_a_new_project_can_be_served_and_its_example_runs_over_rest(shop: Shop) 
     assert (made["ok"], made["folder"], made["files"]) == (True, ".", FILES)
     assert made["next"] == [
         "penstock mcp call refund_order order_id=A-7 amount=180",
-        "penstock test workflows",
+        "penstock test",
         "penstock validate",
         "penstock dev",
     ]

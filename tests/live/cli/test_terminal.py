@@ -14,7 +14,7 @@ def test_a_question_is_asked_at_the_terminal_until_the_answer_fits(shop: Shop) -
         terminal.expect('◌ ask       waiting for a person: "Greet you?"')
         terminal.expect("Approve it [approve/decline]: ")
         terminal.type("perhaps\n")
-        terminal.expect("nothing is decided yet: write approve or decline; ? tells more")
+        terminal.expect("nothing is decided yet: type approve or decline; ? shows more")
         terminal.type("?\n")
         terminal.expect('"type": "boolean"')
         terminal.expect("Approve it [approve/decline]: ")

@@ -10,6 +10,7 @@ from msgspec.structs import replace
 
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject
+from penstock.runtime.tables.schedules import list_schedules, put_schedule
 from tests.live.cli.processes import GATED, GREET, STEPS, Shop, read_until
 from tests.waiting import SECONDS_MAX
 
@@ -105,8 +106,8 @@ def test_what_a_worker_loads_and_starts_by_the_clock_passes_its_gate(shop: Shop)
 
     async def overdue() -> None:
         async with Penstock.open(shop.folder / "penstock.db", workflows=[timed], perform=False) as penstock:
-            (row,) = await penstock.store.schedules()
-            await penstock.store.put_schedule(replace(row, next_at=penstock.host.clock.now_ms() - 1_000))
+            (row,) = await list_schedules(penstock.store.database)
+            await put_schedule(penstock.store.database, replace(row, next_at=penstock.host.clock.now_ms() - 1_000))
 
     asyncio.run(overdue())
     (shop.folder / "flows" / "timed.json").write_text(json.dumps({**timed, "title": "Changed"}))

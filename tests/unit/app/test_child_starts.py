@@ -12,7 +12,7 @@ from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine.effects import StartChild
 from penstock.engine.outcomes import Refused
-from penstock.runtime.host.effects import ChildStarted
+from penstock.runtime.child_starts import ChildStarted
 
 pytestmark = pytest.mark.anyio
 EFFECT = StartChild(effect_id="e", child_id="c", workflow_ref="w", input={}, version_pin=None, depth=1)

@@ -50,7 +50,7 @@ def test_a_workflow_of_a_tenant_is_registered_started_and_listed_there(tmp_path:
         assert await theirs.result() == "theirs"
         assert [row.run_id for row in (await penstock.runs(RunQuery(tenant="acme"))).rows] == [theirs.id]
         assert len((await penstock.runs()).rows) == 2
-        [kept] = (await penstock.store.definition_versions("hello", tenant="acme", limit=5)).rows
+        [kept] = (await penstock.store.definitions.list_versions("hello", tenant="acme", limit=5)).rows
         assert kept.created_by == "ada"
         with pytest.raises(NotFound, match=r"WORKFLOW_NOT_FOUND.*known workflows: none"):
             await penstock.start("hello", tenant="nobody")

@@ -26,6 +26,7 @@ from penstock.runtime.ports.platform import AuditEntry, AuditQuery, CallRecord, 
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.call_records import append_audit, record_call
 from penstock.runtime.tables.deliveries import add_deliveries, list_deliveries
+from penstock.runtime.tables.memory import put_memory
 from penstock.runtime.tables.resources import put_resource
 from tests.waiting import SECONDS_MAX
 
@@ -140,14 +141,12 @@ async def test_an_audit_record_that_cannot_be_deleted_holds_up_no_other(tmp_path
 
 async def test_an_entry_of_memory_that_cannot_be_deleted_holds_up_no_other(tmp_path: Path) -> None:
     async with opened(tmp_path) as (_, gate, clock):
-        memory = gate.services.memory
-        assert memory is not None
         space = MemorySpace(tenant="default", scope="tenant", owner="")
         for number in range(4):
             entry = MemoryEntry(
                 key=f"m{number}", value=1, created_at=NOW, updated_at=NOW, updated_by="p", expires_at=NOW + 1
             )
-            await memory.put(space, entry, room=ROOM)
+            await put_memory(gate.services.platform, space, entry, room=ROOM)
         keep(tmp_path, "memory_entries", "OLD.name = 'm1'")
         clock.advance(DAY)
         await Sweeps(gate, Retention()).sweep_all()

@@ -125,7 +125,7 @@ async def dispatching(
     dispatcher = DeliveryDispatcher(
         platform=services.platform,
         store=services.store,
-        host=services.host,
+        runs=services.run_memory,
         clock=services.clock,
         pepper=services.pepper,
         disable=disable_through(caller.gate),

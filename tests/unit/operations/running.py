@@ -36,13 +36,12 @@ async def ended(caller: Caller, execution_id: str) -> dict[str, Any]:
 
 async def status(caller: Caller, execution_id: str, wanted: str) -> dict[str, Any]:
     """Wait until an execution has a status; its id is the one it is stored under."""
-    host = caller.penstock.host
     while True:
         row = await caller.penstock.store.row(execution_id)
         if row is not None and row.status == wanted:
             found: dict[str, Any] = await caller.call("execution.status", execution_id=execution_id)
             return found
-        await host.next_commit(timeout_seconds=1)
+        await caller.penstock.run_memory.next_commit(timeout_seconds=0.05)
 
 
 @asynccontextmanager

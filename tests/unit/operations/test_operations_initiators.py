@@ -14,6 +14,7 @@ from penstock.app.gate import local_owner
 from penstock.governance.webhook_signatures import sign_request
 from penstock.operations.webhooks.receiver import HookAnswer, WebhookReceiver
 from penstock.operations.webhooks.requests import HookRequest
+from penstock.runtime.tables.schedules import list_schedules, put_schedule
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.waiting import SECONDS_MAX
 
@@ -100,8 +101,8 @@ async def scheduled(ada: Ada) -> str:
     if "held" in made:  # what an agent stores waits for a person
         await ada.owner.accepted(made)
     store = ada.owner.penstock.store
-    (row,) = await store.schedules()
-    await store.put_schedule(replace(row, next_at=ada.owner.gate.services.clock.now_ms() - 1_000))
+    (row,) = await list_schedules(store.database)
+    await put_schedule(store.database, replace(row, next_at=ada.owner.gate.services.clock.now_ms() - 1_000))
     await ada.owner.penstock.scheduler.fire_due()
     return str((await ada.caller.call("schedule.get", schedule_id="daily"))["last_run"]["execution_id"])
 

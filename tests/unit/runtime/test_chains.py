@@ -23,15 +23,17 @@ from penstock.runtime.control_plane.hosts import HostControl, MemoryControl
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.memory import MemoryHost
-from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.retention import Retention
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.chains import WAIT, counting
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import ScriptedPerformer, native
 from tests.conformance.hosts import step as step_node
 from tests.conformance.stores import AT, listed, on_every_store, start
+from tests.failing_database import FailingDatabase
+from tests.opened_database import run_on
 from tests.waiting import SECONDS_MAX
 
 ENTITY = """\
@@ -193,14 +195,13 @@ async def test_a_chain_is_continued_once_whoever_does_it(store: RunStore) -> Non
 def test_a_store_that_cannot_write_for_a_while_loses_no_chain() -> None:
     appends = 0
 
-    def before_write(operation: str) -> None:
+    def before_append() -> None:
         nonlocal appends
-        appends += operation == "append"
-        if operation == "append" and appends in (3, 4, 5):  # the first two are those of the first run
+        appends += 1
+        if appends in (3, 4, 5):  # the first two are those of the first run
             raise Unavailable("STORE_FULL", "the disk is full")
 
-    async def run() -> None:
-        store = MemoryRunStore(before_write=before_write)
+    async def run(store: RunStore) -> None:
         faults: list[BaseException] = []
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         driver = Driver(host=host, performer=ScriptedPerformer(), report=lambda where, error: faults.append(error))
@@ -214,19 +215,18 @@ def test_a_store_that_cannot_write_for_a_while_loses_no_chain() -> None:
         assert (last.run_id, last.status) == ("r~2", "completed")
         assert [type(error) for error in faults] == [Unavailable] * 3
 
-    asyncio.run(run())
+    run_on(RunStore(FailingDatabase(before_append)), run)
 
 
 def test_waiting_for_the_end_of_a_chain_that_stands_still_ends_with_the_time() -> None:
-    async def run() -> None:
-        store = MemoryRunStore()
+    async def run(store: RunStore) -> None:
         host = await continued_without_a_driver(store)
         state = await host.wait_for_end("r", timeout_seconds=0.3)
         assert state is not None
         assert (state.run_id, state.continued_as) == ("r", "r~2")
         assert await host.wait_for_end("nobody", timeout_seconds=0.1) is None
 
-    asyncio.run(run())
+    run_on(RunStore(TemporaryDatabase()), run)
 
 
 # --- what is kept --------------------------------------------------------------------------------
@@ -334,8 +334,8 @@ def test_the_control_plane_goes_along_with_a_chain() -> None:
 
 
 def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -> None:
-    async def run() -> None:
-        async with at_work(MemoryRunStore()) as bench, asyncio.timeout(SECONDS_MAX):
+    async def run(store: RunStore) -> None:
+        async with at_work(store) as bench:
             plane = ControlPlane(host=HostControl(bench.host), new_id=lambda: "minted")
             await bench.host.register(build_workflow(counting(step_node("a"), WAIT)))
             sub: JsonObject = {"id": "sub", "type": "subworkflow", "workflow": "counting", "input": {}}
@@ -349,14 +349,14 @@ def test_the_control_plane_of_a_store_goes_along_with_a_chain_and_its_parent() -
             assert state is not None
             assert state.result == 3
 
-    asyncio.run(run())
+    run_on(RunStore(TemporaryDatabase()), run)
 
 
 def test_a_late_answer_is_refused_with_the_id_of_the_next_run() -> None:
-    async def run() -> None:
-        host = await continued_without_a_driver(MemoryRunStore())
+    async def run(store: RunStore) -> None:
+        host = await continued_without_a_driver(store)
         refused = await host.send("r", inputs.CompleteActivity(at=0, node_id="a"))
         assert isinstance(refused, Refused)
         assert (refused.code, refused.details) == ("ACTIVITY_SUBMIT_NOT_AWAITING", {"continued_as": "r~2"})
 
-    asyncio.run(run())
+    run_on(RunStore(TemporaryDatabase()), run)

@@ -10,10 +10,12 @@ from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Rejected
-from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.retention import Retention
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from tests.conformance.stores import AT, listed, on_every_store, run_bounded, start
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from tests.conformance.stores import AT, listed, on_every_store, start
+from tests.opened_database import run_on
+from tests.waiting import until
 
 DAY_MS = 24 * 60 * 60 * 1000
 ENDED: dict[str, Any] = {"status": "completed", "terminal": True}
@@ -61,25 +63,29 @@ async def test_long_histories_are_forgotten_one_by_one(store: RunStore) -> None:
 
 
 def test_a_sweep_that_is_cancelled_leaves_whole_runs() -> None:
-    async def scenario() -> None:
-        store = MemoryRunStore()
+    async def scenario(store: RunStore) -> None:
         for number in range(limits.RETENTION_BATCH_RUNS_MAX + 1):
             await store.append(start(f"r_{number}", **ENDED))
         slow = Retention(store=store, clock=ManualClock(AT + DAY_MS), keep_ms=0, pause_seconds=600)
         task = asyncio.ensure_future(slow.sweep())
-        await asyncio.sleep(0)
+
+        async def is_first_piece_done() -> bool:
+            return len(await listed(store)) == 1
+
+        await until(is_first_piece_done)
         task.cancel()
         with pytest.raises(asyncio.CancelledError):
             await task
         assert len(await listed(store)) == 1
         assert await retention(store).sweep() == 1
 
-    run_bounded(scenario())
+    run_on(RunStore(TemporaryDatabase()), scenario)
 
 
-def test_runs_are_not_kept_for_less_than_nothing() -> None:
+@on_every_store
+async def test_runs_are_not_kept_for_less_than_nothing(store: RunStore) -> None:
     with pytest.raises(Rejected, match="INVALID_RETENTION"):
-        retention(MemoryRunStore(), days=-1)
+        retention(store, days=-1)
 
 
 def test_a_program_forgets_long_histories_too(tmp_path: Path) -> None:

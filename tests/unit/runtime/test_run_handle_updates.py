@@ -6,7 +6,7 @@ import asyncio
 
 import pytest
 
-from penstock.app.drivers import in_memory
+from penstock.app.drivers import temporary_storage
 from penstock.app.penstock import Penstock
 from penstock.base.json import JsonObject
 from tests.waiting import SECONDS_MAX
@@ -27,12 +27,12 @@ DOCUMENT: JsonObject = {
 @pytest.mark.parametrize("early", [False, True], ids=["somebody_waits", "kept_first"])
 def test_an_update_returns_what_the_run_says_after_it_was_taken(early: bool) -> None:
     async def scenario() -> None:
-        async with Penstock.open(storage=in_memory(), workflows=[DOCUMENT]) as penstock:
+        async with Penstock.open(storage=temporary_storage(), workflows=[DOCUMENT]) as penstock:
             run = await penstock.start("counter")
             if early:
                 await run.pause()
                 waiting = asyncio.ensure_future(run.update("add", {"by": 3}, query=".state.total"))
-                await penstock.host.next_commit(timeout_seconds=240)
+                await penstock.run_memory.next_commit(timeout_seconds=240)
                 await run.resume()
                 assert await waiting == 3
             else:
@@ -45,7 +45,7 @@ def test_an_update_returns_what_the_run_says_after_it_was_taken(early: bool) -> 
 
 def test_a_signal_starts_the_run_that_does_not_exist_yet_and_finds_it_afterwards() -> None:
     async def scenario() -> None:
-        async with Penstock.open(storage=in_memory(), workflows=[DOCUMENT]) as penstock:
+        async with Penstock.open(storage=temporary_storage(), workflows=[DOCUMENT]) as penstock:
             first = await penstock.signal_with_start("counter", "c1", "add", {"by": 4})
             again = await penstock.signal_with_start("counter", "c1", "add", {"by": 6})
             assert first.id == again.id == "c1"

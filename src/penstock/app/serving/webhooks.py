@@ -46,7 +46,7 @@ async def open_dispatcher(
     dispatcher = DeliveryDispatcher(
         platform=services.platform,
         store=services.store,
-        host=services.host,
+        runs=services.run_memory,
         clock=services.clock,
         pepper=services.pepper,
         sender=_SenderOnDemand(allow_private=services.webhooks.allow_private_addresses),

@@ -332,7 +332,7 @@ class StorageSettings(Struct, frozen=True, kw_only=True):
     path: Annotated[
         str,
         Field(
-            "The SQLite file that holds definitions, runs and keys.",
+            "The database: a SQLite file that holds definitions, runs and keys.",
             "--db",
             ("PENSTOCK_DB",),
             format=DATABASE,

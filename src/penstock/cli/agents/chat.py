@@ -37,7 +37,7 @@ from penstock.operations.catalogue.errors import mapping_of
 __all__ = ["chat_command"]
 
 _PROMPT = "> "
-_HELP = "/new begins another session, /exit leaves; Ctrl-C cancels what is being answered"
+_HELP = "/new starts a session, /exit leaves, Ctrl-C cancels the answer"
 _ASKS = ("waiting_input", "waiting_approval")
 
 
@@ -46,7 +46,7 @@ def chat_command(  # every option is one the user can give
     *,
     session: Annotated[
         str | None,
-        Option("--session", metavar="ID", help="Go on with this session; without it, a new one begins."),
+        Option("--session", metavar="ID", help="Continue this session; without it, a new one starts."),
     ] = None,
     steps: StepsOption = None,
     secret_folder: SecretsOption = None,
@@ -55,7 +55,7 @@ def chat_command(  # every option is one the user can give
 ) -> None:
     """Talk to an agent.
 
-    Type a message and read the answer as the model writes it; approvals and questions appear right here. /new begins
+    Type a message and read the answer as the model writes it; approvals and questions appear right here. /new starts
     another session, /exit leaves. Ctrl-C cancels the current answer and keeps the session.
 
     On a file, this command also performs the runs, as `penstock server worker` does. With --json, each line of standard
@@ -124,11 +124,11 @@ class _Chat:
             except PenstockError as error:
                 self._refused(error)
         if self.session is not None and not self.as_json and sys.stdin.isatty():
-            self.screen.note(f"to go on: {self._again()}")
+            self.screen.note(f"to continue: {self._again()}")
         return code
 
     async def _begin(self) -> int | None:
-        """Show where the conversation is; go on with what is being answered."""
+        """Show where the conversation is; continue what is being answered."""
         if self.session is None:
             if not self.as_json and sys.stdin.isatty():
                 self.screen.note(f"{self.agent} · {_HELP}")

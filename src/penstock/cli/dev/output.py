@@ -34,6 +34,7 @@ from penstock.runtime.simulation.tracing import trace_lines
 __all__ = ["DevOutput"]
 
 _LABEL_CELLS = 11
+_WRAPPED_INDENT = 4
 # Records worth a line; the history of a run has all of them.
 _SHOWN_RECORDS = frozenset(
     {
@@ -68,16 +69,16 @@ class DevOutput:
         """Print the addresses of the server, its key, its workflows and a first call; `sign_in` is a one-time link."""
         took = f"{self.workspace.database} · ready in {text.started_ms} ms · Ctrl-C stops it"
         self._print(("penstock dev ", "bold"), f"{__version__} · {took}")
-        self._field("REST", f"{text.address}{text.base_path}   (described at {text.address}/openapi.json)")
+        self._field("REST", f"{text.address}{text.base_path}", "described at /openapi.json")
         mcp = self.workspace.settings.server.mcp
         if mcp.enabled and mcp.transport != "stdio":
-            self._field("MCP", f"{text.address}{mcp.path}   (for an assistant: penstock mcp install --help)")
+            self._field("MCP", f"{text.address}{mcp.path}", "for an assistant: penstock mcp install --help")
         if self.workspace.settings.server.console_enabled:
-            self._field("console", f"{text.address}/console   (in a browser, with the key)")
+            self._field("console", f"{text.address}/console", "in a browser, with the key")
         if sign_in is not None:
-            self._field("sign in", f"{sign_in}   (works once, for two minutes)")
+            self._field("sign in", sign_in, "works once, for two minutes")
         if text.owner_key is not None:
-            self._field("key", Text.assemble((text.owner_key, "bold"), "   (may do everything; shown only now)"))
+            self._field("key", Text(text.owner_key, "bold"), "may do everything; shown only now")
         elif not text.has_keys:
             self._field("key", f"no key yet; make one: {key_advice(self.workspace)}")
         else:
@@ -85,12 +86,12 @@ class DevOutput:
         for workflow in workflows:
             self._field("workflow", Text.assemble((clean(workflow.name), "bold"), f" {clean(workflow.version)}"))
         if not workflows:
-            self._field("workflow", "none yet; `penstock init` makes a project with one, --workflows names others")
+            self._field("workflow", "none yet; `penstock init` creates one, --workflows names files")
         if workflows and text.owner_key is not None:
-            path = f"{text.address}{text.base_path}/workflows/{clean(workflows[0].name)}/executions"
-            self._field("try", f"curl -X POST {path} \\")
-            self._field("", f"  -H 'Authorization: Bearer {text.owner_key}' -H 'Content-Type: application/json' \\")
-            self._field("", f"  -d {shlex.quote(clean(json.dumps({'input': _sample(workflows[0])})))}")
+            self._field("try", "in another terminal, with the key in PENSTOCK_API_KEY:")
+            self._field("", f"{command_text('workflow', 'start', workflows[0].name)} \\")
+            self._field("", f"  --server {text.address} \\")
+            self._field("", f"  --input {shlex.quote(clean(json.dumps(_sample(workflows[0]))))}")
         self._print(("watching files; what you save is reloaded at once", "dim"))
 
     def committed(self, commit: Committed) -> None:
@@ -102,7 +103,8 @@ class DevOutput:
                 continue
             for line in lines:
                 text = Text(f"{clean(state.run_id)} ", style="dim")
-                self.console.print(text.append(trace_text(line, line.at, 0, depth_from=line.depth)))
+                text.append(trace_text(line, line.at, 0, depth_from=line.depth))
+                self.console.print_wrapped(text, indent=_WRAPPED_INDENT)
             self._advise(state.run_id, record)
 
     def _advise(self, run_id: str, record: Record) -> None:
@@ -150,8 +152,14 @@ class DevOutput:
         """Print anything else."""
         self._print(("! " if warn else "↻ ", "yellow" if warn else "green"), clean(text))
 
-    def _field(self, name: str, value: str | Text) -> None:
-        self.console.print(Text.assemble("  ", (name.ljust(_LABEL_CELLS), "dim"), value))
+    def _field(self, name: str, value: str | Text, note: str = "") -> None:
+        """Print a value whole, so that it can be copied; its note is on a line of its own if there is no room."""
+        line = Text.assemble("  ", (name.ljust(_LABEL_CELLS), "dim"), value)
+        beside = f"   ({note})" if note else ""
+        if self.console.is_terminal and line.cells + len(beside) > self.console.width:
+            self.console.print(line)
+            line, beside = Text(" " * (_LABEL_CELLS + 2)), f"({note})" if note else ""
+        self.console.print(line.append(beside))
 
     def _print(self, *parts: str | tuple[str, str]) -> None:
         self.console.print(Text.assemble(*parts))

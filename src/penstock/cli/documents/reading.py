@@ -1,6 +1,7 @@
 """One workflow document for a command: read and understood as far as possible, or refused.
 
-Commands that only look at a document count its mistakes; commands that run it refuse it and show them.
+Commands that only look at a document count its mistakes; commands that run it refuse it and show them. Without files,
+a command reads those of the project.
 
 Above it: `graph`, `diff`, `simulate`, `run.command`. Below it: `terminal.files` reads, `definitions` understands.
 """
@@ -8,14 +9,20 @@ Above it: `graph`, `diff`, `simulate`, `run.command`. Below it: `terminal.files`
 from __future__ import annotations
 
 import sys
+from collections.abc import Sequence
 from dataclasses import dataclass
+from pathlib import Path
 
+from penstock.app.settings.model import Settings
+from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject
 from penstock.base.text import clean
 from penstock.cli.declaration import Exit
 from penstock.cli.project.schema_files import schemas_beside
+from penstock.cli.targets.settings import command_settings
 from penstock.cli.terminal.console import console_for, count_words, print_problem
-from penstock.cli.terminal.files import Unreadable, read_path
+from penstock.cli.terminal.exits import report_problem
+from penstock.cli.terminal.files import Unreadable, expand_paths, read_path
 from penstock.cli.terminal.findings import print_findings
 from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.values import UsageError
@@ -25,7 +32,14 @@ from penstock.definitions.outline.document import is_native
 from penstock.definitions.source.findings import Finding, Severity
 from penstock.definitions.validate import check_source, load_workflow
 
-__all__ = ["ReadDocument", "exit_unless_readable", "load_runnable", "print_mistakes"]
+__all__ = [
+    "ReadDocument",
+    "choose_files",
+    "exit_unless_readable",
+    "load_runnable",
+    "print_mistakes",
+    "read_project_settings",
+]
 
 _UNREADABLE_EXIT = 2
 # After these there is nothing to look at.
@@ -100,3 +114,26 @@ def print_mistakes(read: ReadDocument, consequence: str) -> None:
     counted = count_words(read.errors, "error")
     console.print(Text.assemble(("warning", "bold yellow"), f": {read.label} has {counted}; {consequence}"))
     console.print(Text.assemble("  ", ("hint", "cyan"), f": run `penstock validate {read.label}` to see them"))
+
+
+def read_project_settings(config: Path | None = None, *, as_json: bool = False) -> Settings | None:
+    """The settings of the project; None outside a project. The command ends if they have mistakes."""
+    try:
+        loaded = command_settings(config, as_json=as_json)
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
+        raise Exit(_UNREADABLE_EXIT) from None
+    return loaded.settings if loaded.file is not None else None
+
+
+def choose_files(named: Sequence[str] | None, project: Settings | None, *, as_json: bool = False) -> list[str]:
+    """The files that a command names, or else those of the project. The command ends if there are none."""
+    if named:
+        return list(named)
+    try:
+        if project is None:
+            raise UsageError("no files given, and no penstock.yaml here: name the files")
+        return expand_paths(project.workflows.paths)
+    except (UsageError, PenstockError) as error:
+        report_problem(error, as_json=as_json)
+        raise Exit(_UNREADABLE_EXIT) from None

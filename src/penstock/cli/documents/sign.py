@@ -31,11 +31,11 @@ from penstock.definitions.canonical import definition_hash, signature_of
 from penstock.definitions.signature import public_key_spki, sign_definition
 from penstock.definitions.source.findings import Severity
 from penstock.definitions.validate import check_source
-from penstock.runtime.host.signatures import SignatureTrust, SignatureVerdict
+from penstock.runtime.signatures import SignatureTrust, SignatureVerdict
 
 __all__ = ["sign_command", "verify_signature_command"]
 
-FilesArgument = Annotated[list[Path] | None, Argument(metavar="[FILE]...", help="Workflow files, YAML or JSON.")]
+FilesArgument = Annotated[list[Path] | None, Argument(metavar="FILE", help="Workflow files, YAML or JSON.")]
 
 
 def sign_command(

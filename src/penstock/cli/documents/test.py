@@ -19,6 +19,7 @@ from typing import Annotated
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.declaration import Argument, Exit, Option, echo
+from penstock.cli.documents.reading import choose_files, read_project_settings
 from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, read_path, read_sources
 from penstock.cli.terminal.findings import print_findings
@@ -89,7 +90,12 @@ class _Tally:
 
 
 def cases_command(
-    paths: Annotated[list[str], Argument(metavar="FILE", help="Workflow files, or directories to search for them.")],
+    paths: Annotated[
+        list[str] | None,
+        Argument(
+            metavar="FILE", help="Workflow files, or directories to search for them. Without any, those of the project."
+        ),
+    ] = None,
     *,
     name_part: Annotated[str | None, Option("-k", metavar="TEXT", help="Only cases whose name contains this.")] = None,
     trace: Annotated[bool, Option("--trace", help="Show every step of a case that fails.")] = False,
@@ -106,7 +112,8 @@ def cases_command(
     Exits with 0 when every case holds, 1 when one does not, 2 when a file cannot be read or has mistakes.
     """
     console = console_for(sys.stdout)
-    suites = _suites(paths)
+    project = None if paths else read_project_settings(as_json=as_json)
+    suites = _suites(choose_files(paths, project, as_json=as_json))
     known = {suite.workflow.name: suite.workflow for suite in suites if suite.workflow is not None}
     tally, files = _Tally(), list[JsonValue]()
     with SandboxedEvaluator() as evaluator:

@@ -8,23 +8,22 @@ from __future__ import annotations
 import json
 import sys
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Annotated
 
 from penstock.app.settings.model import Settings
 from penstock.base.errors import PenstockError
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.declaration import Argument, Exit, Option, echo
+from penstock.cli.documents.reading import choose_files, read_project_settings
 from penstock.cli.project.context import project_context
 from penstock.cli.project.files import declared_names, project_check
 from penstock.cli.project.schema_files import schemas_beside
-from penstock.cli.targets.settings import ConfigOption, command_settings
+from penstock.cli.targets.settings import ConfigOption
 from penstock.cli.terminal.console import Console, console_for, count_words, print_problem
 from penstock.cli.terminal.exits import report_problem
 from penstock.cli.terminal.files import SourceText, Unreadable, expand_paths, read_sources
 from penstock.cli.terminal.findings import print_findings
 from penstock.cli.terminal.styled_text import Text
-from penstock.cli.terminal.values import UsageError
 from penstock.definitions.canonical import definition_hash
 from penstock.definitions.outline.document import is_native
 from penstock.definitions.source.findings import Finding, Severity
@@ -55,9 +54,9 @@ def validate_command(
     files: Annotated[
         list[str] | None,
         Argument(
-            metavar="[FILE]...",
-            help="Workflow files (YAML or JSON), directories to search for them, or - for standard input; in a project "
-            "its own (workflows.paths) without any.",
+            metavar="FILE",
+            help="Workflow files (YAML or JSON), directories to search for them, or - for standard input. Without any, "
+            "those of the project (workflows.paths).",
         ),
     ] = None,
     *,
@@ -75,12 +74,8 @@ def validate_command(
 
     Exits with 0 when all is well, 1 when there are errors (or warnings with --strict), 2 when a file cannot be read.
     """
-    settings = None if alone else _project(config, as_json=as_json)
-    if not files and settings is None:
-        print_problem("no files given, and no penstock.yaml here: name the files to check")
-        raise Exit(2)
-    named = files or expand_paths(settings.workflows.paths if settings else ())
-    sources = list(read_sources(named))
+    settings = None if alone else read_project_settings(config, as_json=as_json)
+    sources = list(read_sources(choose_files(files, settings, as_json=as_json)))
     extra_check, problem = (None, None) if settings is None else _extra_check(settings, sources)
     if problem is not None and not as_json:
         report_problem(problem, as_json=False)
@@ -99,16 +94,6 @@ def validate_command(
         raise Exit(2)
     if problem is not None or not all(verdict.is_ok(strict=strict) for verdict in verdicts):
         raise Exit(1)
-
-
-def _project(config: Path | None, *, as_json: bool) -> Settings | None:
-    """The settings of the project; None outside a project."""
-    try:
-        loaded = command_settings(config, as_json=as_json)
-    except (UsageError, PenstockError) as error:
-        report_problem(error, as_json=as_json)
-        raise Exit(2) from None
-    return loaded.settings if loaded.file is not None else None
 
 
 def _extra_check(settings: Settings, sources: list[SourceText | Unreadable]) -> tuple[ExtraCheck, PenstockError | None]:

@@ -67,7 +67,7 @@ async def _stored_version(workspace: Workspace, name: str, version: str) -> Work
     if not has_database(workspace.database):
         return None
     async with open_workspace(workspace) as penstock:
-        page = await penstock.store.definition_versions(name, limit=_VERSIONS_LOOKED_AT)
+        page = await penstock.store.definitions.list_versions(name, limit=_VERSIONS_LOOKED_AT)
         for row in page.rows:
             if is_version(row.version, row.hash, version):
                 return build_workflow(row.document)

@@ -112,8 +112,11 @@ def _steps(position: Position) -> Iterator[tuple[str, str]]:
         yield "penstock runs top", "watch live"
         yield "penstock workflow list", "see what can be started"
     elif position.project is not None:
-        yield "penstock dev", "serve the project, reload what you save"
-        yield "penstock test workflows", "run its test cases"
+        if position.listening is None:
+            yield "penstock dev", "serve the project, reload what you save"
+        else:
+            yield "penstock runs top", "watch live"
+        yield "penstock test", "run its test cases"
         yield "penstock mcp install CLIENT", "add it to an assistant, such as claude-code"
     elif position.project_above is not None:
         yield f"cd {shlex.quote(position.project_above)}", "go to the project"

@@ -34,9 +34,7 @@ _CASES_SUFFIX = ".tests.yaml"
 
 FilesArgument = Annotated[
     list[str] | None,
-    Argument(
-        metavar="[FILE]...", help="Files with policies, or folders; those of the settings (policy.files) without any."
-    ),
+    Argument(metavar="FILE", help="Files with policies, or folders; those of the settings (policy.files) without any."),
 ]
 
 

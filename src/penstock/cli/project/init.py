@@ -24,7 +24,7 @@ from penstock.definitions.source.findings import suggestion
 __all__ = ["ask_for_template", "create_project", "init_command"]
 
 _DEFAULT = next(iter(TEMPLATES.values()))
-_FolderArgument: TypeAlias = Annotated[Path, Argument(metavar="[FOLDER]", help="The folder to create the project in.")]
+_FolderArgument: TypeAlias = Annotated[Path, Argument(metavar="FOLDER", help="The folder to create the project in.")]
 
 
 def init_command(

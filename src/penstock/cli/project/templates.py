@@ -17,7 +17,7 @@ __all__ = ["TEMPLATES", "Template", "project_files"]
 
 _SUFFIX = ".template"
 _HIDDEN = {"gitignore": ".gitignore"}
-_TESTED = ("penstock test workflows", "run its test cases")
+_TESTED = ("penstock test", "run its test cases")
 _CHECKED = ("penstock validate", "check your changes")
 _SERVED = ("penstock dev", "serve, reload on save")
 
@@ -53,7 +53,7 @@ _ALL = (
     ),
     Template(
         name="agent",
-        title="an agent with tools and an approval; a script in place of the model",
+        title="an agent with tools and an approval; its model is a script",
         about={
             "penstock.yaml": "settings, with the script of the model",
             "steps.py": "Python functions that the tools call",
@@ -62,7 +62,7 @@ _ALL = (
             "workflows/support.yaml": "the agent, and its tests",
         },
         next=(
-            ('penstock mcp call support prompt="Order A-7 never arrived. I want my money back."', "ask the agent"),
+            ('penstock mcp call support prompt="Order A-7 never arrived."', "ask the agent"),
             _TESTED,
             _CHECKED,
             _SERVED,
@@ -70,7 +70,7 @@ _ALL = (
     ),
     Template(
         name="api",
-        title="operations of an OpenAPI document as tools, and a workflow that calls them",
+        title="an OpenAPI document whose operations become tools",
         about={
             "apis/stock.yaml": "the OpenAPI document",
             "penstock.yaml": "settings: which operations become tools",
@@ -87,7 +87,7 @@ _ALL = (
     ),
     Template(
         name="graph",
-        title="a data graph with stored queries as tools, and a protected branch",
+        title="a data graph, stored queries as tools, a protected branch",
         about={
             "data/seed.jsonl": "nodes and edges to start with",
             "penstock.yaml": "settings: the graph and its protected branch",

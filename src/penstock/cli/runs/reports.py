@@ -14,7 +14,7 @@ from typing import Any, Final
 from penstock.base.json import JsonObject, JsonValue
 from penstock.base.text import clean
 from penstock.cli.run.rendering import duration_text
-from penstock.cli.terminal.cells import cell_count, fit_cells
+from penstock.cli.terminal.answers import print_columns
 from penstock.cli.terminal.console import Console, console_for
 from penstock.cli.terminal.exits import command_text
 from penstock.cli.terminal.styled_text import Text
@@ -24,7 +24,6 @@ from penstock.runtime.simulation.tracing import shorten
 __all__ = ["RunContext", "decision_text", "print_row_table", "print_run", "status_style"]
 
 _HEADINGS = ("RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS")
-_STATUS_COLUMN = 2
 _LABELS_CHARACTERS_MAX = 40
 _LABEL_CELLS = 12
 _VALUE_CHARACTERS_MAX = 400
@@ -47,27 +46,21 @@ def print_row_table(rows: Sequence[JsonObject], now: int) -> None:
     if not rows:
         console.print("no runs")
         return
-    cells = [_HEADINGS, *(_cells(row, now) for row in rows)]
-    widths = [max(cell_count(line[column]) for line in cells) for column in range(len(_HEADINGS))]
-    for number, line in enumerate(cells):
-        status = "dim" if not number else status_style(line[_STATUS_COLUMN])
-        text = Text(style="" if number else "dim")
-        for column, cell in enumerate(line):
-            style = status if column == _STATUS_COLUMN else ""
-            text.append(fit_cells(cell, widths[column]), style).append("  ")
-        console.print(text.rstrip(), cut=True)
+    columns = zip(*(_cells(row, now) for row in rows), strict=True)
+    print_columns(dict(zip(_HEADINGS, columns, strict=True)))
 
 
-def _cells(row: JsonObject, now: int) -> tuple[str, ...]:
+def _cells(row: JsonObject, now: int) -> tuple[Text, ...]:
     labels = row["labels"] if isinstance(row["labels"], dict) else {}
     created = parse_instant_ms(str(row["created_at"]))
+    status = str(row["status"])
     return (
-        clean(str(row["execution_id"])),
-        clean(f"{row['workflow_id']} {row['workflow_version']}"),
-        clean(str(row["status"])),
-        "" if created is None else f"{duration_text(now - created)} ago",
-        str(row["sequence"]),
-        clean(", ".join(f"{name}={value}" for name, value in labels.items())[:_LABELS_CHARACTERS_MAX]),
+        Text(clean(str(row["execution_id"]))),
+        Text(clean(f"{row['workflow_id']} {row['workflow_version']}")),
+        Text(clean(status), status_style(status)),
+        Text("" if created is None else f"{duration_text(now - created)} ago"),
+        Text(str(row["sequence"])),
+        Text(clean(", ".join(f"{name}={value}" for name, value in labels.items())[:_LABELS_CHARACTERS_MAX])),
     )
 
 

@@ -34,7 +34,7 @@ _KIBIBYTE = 1024
 def backup_command(  # noqa: PLR0913  # every option is one the user can give
     copy_file: Annotated[
         Path | None,
-        Argument(metavar="[FILE]", help="Where the copy goes; without it, the folder of the settings."),
+        Argument(metavar="FILE", help="Where the copy goes; without it, the folder of the settings."),
     ] = None,
     *,
     overwrite: Annotated[bool, Option("--overwrite", help="Replace an existing FILE.")] = False,

@@ -70,7 +70,7 @@ def _announce(workspace: Workspace, started: Started) -> None:
     lines = [
         f"penstock {__version__} · {workspace.database} · {started.event_loop} · ready in {started.started_ms} ms"
         " · Ctrl-C stops it",
-        f"  REST     {rest}   (described at {started.address}/openapi.json)",
+        f"  REST     {rest}   (described at /openapi.json)",
     ]
     mcp = workspace.settings.server.mcp
     if mcp.enabled and mcp.transport != "stdio":

@@ -17,7 +17,7 @@ from penstock.definitions.model import Workflow
 from penstock.operations.gate.context import Principal, Surface
 from penstock.operations.gate.internal_callers import internal_call, system_principal
 from penstock.operations.gate.pipeline import Gate
-from penstock.runtime.host.definitions import is_stored
+from penstock.runtime.definition_rows import is_stored
 
 __all__ = ["load_workflow_into", "log_quarantined", "register_workflows"]
 
@@ -61,7 +61,7 @@ async def load_workflow_into(
     loader = owner or system_principal("loader", EVERYTHING, tenant=tenant)
     surface: Surface = "system" if owner is None else "cli"
     for attempt in range(_ATTEMPTS):
-        known = await gate.services.store.definition_named(workflow.name, tenant=tenant)
+        known = await gate.services.store.definitions.find_named(workflow.name, tenant=tenant)
         if known is not None and is_stored(known, workflow, None):
             return False
         try:

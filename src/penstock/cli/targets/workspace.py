@@ -28,6 +28,7 @@ from penstock.cli.project.step_modules import load_steps
 from penstock.cli.terminal.values import UsageError
 from penstock.runtime.ports.host import Committed
 from penstock.runtime.system import gone_workers
+from penstock.runtime.tables.workers import list_workers
 
 __all__ = ["SecretsOption", "StepsOption", "Workspace", "live_workers", "open_workspace"]
 
@@ -133,7 +134,7 @@ async def open_workspace(
 async def live_workers(penstock: Penstock) -> list[str]:
     """The processes that perform work on this database now, according to their heartbeats."""
     now = penstock.host.clock.now_ms()
-    workers = await penstock.store.workers()
+    workers = await list_workers(penstock.store.database)
     alive = [worker.worker_id for worker in workers if abs(now - worker.seen_at) < limits.WORKER_LEASE_MS]
     gone = set(gone_workers(alive))
     return [name for name in alive if name not in gone]

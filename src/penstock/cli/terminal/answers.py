@@ -23,7 +23,7 @@ from penstock.cli.terminal.styled_text import Text
 from penstock.cli.terminal.tables import GAP_CELLS, Column, table_lines
 from penstock.client.events import StreamEvent
 
-__all__ = ["print_answer", "print_event"]
+__all__ = ["print_answer", "print_columns", "print_event"]
 
 _HASH: Final = re.compile(r"[0-9a-f]{40,64}")
 _HASH_SHOWN: Final = 12
@@ -130,16 +130,21 @@ def _yaml(value: JsonValue) -> str:
 
 
 def _print_table(rows: Sequence[Mapping[str, JsonValue]]) -> None:
+    print_columns({name: [_cell(row.get(name)) for row in rows] for name in _column_names(rows)})
+
+
+def print_columns(columns: Mapping[str, Sequence[Text]]) -> None:
+    """Print a table of the columns that fit, and name those that do not."""
     console = console_for(sys.stdout)
     width = console.width if console.is_terminal else _WIDTH_ELSEWHERE
-    columns = {name: [_cell(row.get(name)) for row in rows] for name in _column_names(rows)}
     shown = _fitting(columns, width)
     cells = list(zip(*(columns[name] for name in shown), strict=True))
     drawn = [Column(name, least=_least_width(name, columns[name])) for name in shown]
     for line in table_lines(drawn, cells, width):
         console.print(line.rstrip())
     if hidden := [name for name in columns if name not in shown]:
-        console.print(Text(f"too wide for this terminal: {', '.join(hidden)}; --json shows everything", style="dim"))
+        note = f"too wide for this terminal: {', '.join(hidden).lower()}; --json shows everything"
+        console.print_wrapped(Text(note, style="dim"), indent=0)
 
 
 def _column_names(rows: Sequence[Mapping[str, JsonValue]]) -> list[str]:

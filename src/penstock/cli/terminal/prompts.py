@@ -197,7 +197,7 @@ async def _ask_field(field: _Field, conversation: Conversation) -> AnswerGiven |
             read = read if wrong is None else _Unclear(wrong)
         if not isinstance(read, _Unclear):
             return read
-        conversation.tell(f"  {read.reason}; ? tells more")
+        conversation.tell(f"  {read.reason}; ? shows more")
 
 
 def _prompt(field: _Field) -> str:
@@ -239,7 +239,7 @@ def _read(field: _Field, line: str) -> _Read:
             return AnswerGiven(approves)
         if text.lower() in _DECLINES | _NO:
             return AnswerGiven(declines)
-        return _Unclear("nothing is decided yet: write approve or decline")
+        return _Unclear("nothing is decided yet: type approve or decline")
     if not text:
         return _read_nothing(field, kind)
     if field.choices:

@@ -14,6 +14,7 @@ from typing import Final, NamedTuple
 __all__ = ["OLD_SPELLINGS", "Renamed", "find_new_spelling"]
 
 OLD_SPELLINGS: Final = {
+    "agent execute": "agent start",
     "backup": "server backup",
     "backups create": "server backup",
     "backups list": "server list-backups",
@@ -73,6 +74,7 @@ OLD_SPELLINGS: Final = {
     "system": "server",
     "task": "workflow task",
     "token": "key token",
+    "tool execute": "tool call",
     "top": "runs top",
     "trigger": "webhook trigger",
     "upstream": "tool upstream",
@@ -80,6 +82,7 @@ OLD_SPELLINGS: Final = {
     "verify": "server verify",
     "verify-signature": "workflow verify-signature",
     "worker": "server worker",
+    "workflow execute": "workflow start",
     "workflow executions": "workflow runs",
 }
 # Before there were data graphs on the command line, `penstock graph FILE` drew a workflow.

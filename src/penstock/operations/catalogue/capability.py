@@ -2,7 +2,7 @@
 
 It has a name, texts for people and models, schemas, annotations, governance, its REST route, and the handler. REST
 routes, MCP tools, commands and policies are derived from these; none of them adds logic of its own. The canonical name
-is dotted (`workflow.execute`) and is the operationId, the command (`penstock workflow execute`), the policy action and
+is dotted (`workflow.execute`) and is the operationId, the command (`penstock workflow start`), the policy action and
 the audit verb; MCP puts the configured prefix in front of it.
 
 Above it: `catalogue`, `pipeline`, the modules with operations. Below it: nothing but data types.

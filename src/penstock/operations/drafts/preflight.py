@@ -31,7 +31,14 @@ from penstock.operations.gate.holds import PreflightMatch, argument_secrets, bin
 from penstock.operations.gate.outcomes import RefusedCall
 from penstock.operations.permissions.apps import app_id_of
 from penstock.runtime.ports.platform import ResourceDeleted, ResourceRow, body_etag
-from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.resources import (
+    delete_resource,
+    list_resources,
+    read_resource,
+    write_deletions,
+    write_resources,
+)
 
 __all__ = ["OPERATIONS", "DraftDeskAtGate", "PreflightView"]
 
@@ -152,10 +159,8 @@ async def _kept(context: Context, digest: str, expires_at: int, arguments: JsonO
     """Store a handle, and delete some that have expired. Handles are ordered by when they expire."""
     platform, now = context.services.platform, context.now_ms()
     old = await list_resources(platform, context.tenant, _KIND, limit=_FORGOTTEN_AT_ONCE)
-    for row in old.rows:
-        until = row.body.get("expires_at")
-        if isinstance(until, int) and until <= now:
-            await delete_resource(platform, context.tenant, _KIND, row.resource_id, expected_etag=row.etag)
+    times = {row.resource_id: row.body.get("expires_at") for row in old.rows}
+    expired = [resource_id for resource_id, until in times.items() if isinstance(until, int) and until <= now]
     body: JsonObject = {"principal": context.principal.id, "digest": digest, "expires_at": expires_at}
     body["operation"] = context.capability.name
     if arguments is not None:  # secrets are not stored
@@ -171,7 +176,12 @@ async def _kept(context: Context, digest: str, expires_at: int, arguments: JsonO
         updated_at=now,
         updated_by=context.principal.id,
     )
-    await put_resource(platform, row, expected_etag=None)
+
+    def change(transaction: Transaction) -> None:
+        write_deletions(transaction, context.tenant, _KIND, expired)
+        write_resources(transaction, [row])
+
+    await platform.write(change)
     return handle
 
 

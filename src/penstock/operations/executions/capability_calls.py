@@ -231,7 +231,7 @@ async def _call(gate: Gate, call: ActivityCall, caller: _Caller, wanted: _Wanted
         known = _run_id(earlier)
         found = await gate.services.store.row(known)
         run_id = run_id if found is None else known
-    gate.services.host.perform_also(run_id)
+    gate.services.perform_also(run_id)
     if found is None and await gate.services.store.row(run_id) is None:
         await call.confirm()  # reading may have taken a while
         outcome = await _answered(gate, request)
@@ -284,7 +284,7 @@ async def _followed(gate: Gate, call: ActivityCall, request: Request, run_id: st
         # The call was approved and made; what it started goes on by itself.
         made = msgspec.structs.replace(request, idempotency_key=held_key(run_id))
         started = _run_id(made)
-        services.host.perform_also(started)
+        services.perform_also(started)
         if await services.store.row(started) is not None:
             return await _followed(gate, call, request, started)
         return ActivityDone(state.result, _trust(state))

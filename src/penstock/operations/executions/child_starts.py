@@ -30,7 +30,7 @@ from penstock.operations.permissions.weaker import narrow_to_authors
 from penstock.operations.runs.actions.workflows import start_arguments, start_target
 from penstock.operations.runs.start_policies import RunAction, run_denial
 from penstock.runtime.chains import child_labels
-from penstock.runtime.host.effects import ChildStarted, ChildStarter, child_start, child_workflow
+from penstock.runtime.child_starts import ChildStarted, ChildStarter, child_start, child_workflow
 from penstock.runtime.ports.host import RunSnapshot
 from penstock.runtime.run_handle import refusal_error
 

@@ -275,7 +275,7 @@ async def _follow_stored(context: Context, workflow: Workflow) -> Mapping[str, s
     if context.found_out.get(_BEFORE) != workflow.hash:
         services.definitions_changed(tenant)
         await services.scheduler.follow(workflow.name, tenant=tenant)
-    row = await services.store.definition(workflow.hash, tenant=tenant)
+    row = await services.store.definitions.find(workflow.hash, tenant=tenant)
     return {**BY_AGENT, SENT_LABEL: workflow.hash} if row is not None and _is_sent(row) else {}
 
 
@@ -285,7 +285,7 @@ async def _start_refusal(context: Context, workflow: Workflow) -> Refused | None
     The stored workflow of its name must permit it, too, and if it was deleted, its last version.
     """
     services = context.services
-    newest = await services.store.definition_named(workflow.name, tenant=context.tenant)
+    newest = await services.store.definitions.find_named(workflow.name, tenant=context.tenant)
     context.found_out[_BEFORE] = None if newest is None else newest.hash
     stored = newest or await protecting_version(services, context.tenant, workflow.name)
     if stored is not None and stored.hash != workflow.hash and not _is_sent(stored) and _runs_as_sent(context):

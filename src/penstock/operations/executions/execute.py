@@ -82,7 +82,7 @@ async def workflow_execute(context: Context, given: ExecuteWorkflow) -> Reply[Ex
         idempotency.answered_by(context, lambda decision: _reply(context, row_of(decision.state, {})))
         return _reply(context, await started_run(context, given))
     host, chosen = context.services.host, new_run_id(context, given.execution_id)
-    with host.transcribed(chosen[0]) as transcript:
+    with context.services.run_memory.transcribed(chosen[0]) as transcript:
         row = await started_run(context, given, chosen=chosen)
         run_id, seconds = row.run_id, seconds_to_wait(context, given.wait_seconds)
         state = await context.caller.while_connected(lambda: host.wait_for_end(run_id, timeout_seconds=seconds))

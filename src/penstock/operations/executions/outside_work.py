@@ -12,6 +12,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from decimal import Decimal
+from functools import partial
 
 from penstock.base import limits
 from penstock.base.encoding import encode_bytes
@@ -22,6 +23,7 @@ from penstock.engine.pending import pending_activities
 from penstock.operations.gate.context import Context
 from penstock.runtime.activities.budgets import BudgetRefusal, RunBudget, budget_of, nanodollars, tokens_in
 from penstock.runtime.spending import Spent
+from penstock.runtime.tables.spending import spend
 
 __all__ = ["OutsideWork", "Submitted", "take_outside_work"]
 
@@ -61,7 +63,7 @@ async def take_outside_work(context: Context, run_id: str, submitted: Submitted)
     workflow = await host.workflow(row.definition_hash)
     if workflow is None:
         return None
-    budget = budget_of(row, workflow.limits, context.services.store, context.services.clock)
+    budget = budget_of(row, workflow.limits, partial(spend, context.services.store.database), context.services.clock)
     state = None if budget is None else await host.read(run_id)
     if budget is None or state is None or state.mode != "host_mediated":
         return None

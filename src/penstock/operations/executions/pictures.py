@@ -158,7 +158,7 @@ async def _timeline(context: Context, row: RunRow) -> Timeline:
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", "the run was deleted")
     # Whoever looks at the timeline looks at the execution, too: a long history is read and folded once for both.
-    state = services.host.known_state(stored.row)
+    state = services.run_memory.known_state(stored.row)
     given = None if known_view(context, row) is not None else (stored.row, workflow, services.base_path, state)
     if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         timeline, view = _folded(stored.records, given)

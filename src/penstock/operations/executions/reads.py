@@ -48,6 +48,7 @@ from penstock.operations.runs.views import (
 from penstock.operations.runs.waits import HELD_PREFIX
 from penstock.runtime.ports.runs import RunQuery, RunRow, StoredRun
 from penstock.runtime.ports.topics import Mark, Topic
+from penstock.runtime.tables.spending import read_spending
 
 __all__ = [
     "OPERATIONS",
@@ -135,7 +136,7 @@ async def _own_view(context: Context, row: RunRow) -> ExecutionView:
     workflow = await services.host.workflow(row.definition_hash)
     if stored is None or workflow is None:
         raise NotFound("EXECUTION_NOT_FOUND", f"run {row.run_id} was deleted")
-    state = services.host.known_state(stored.row)
+    state = services.run_memory.known_state(stored.row)
     view_now = partial(view_of_run, stored.row, workflow, stored.records, services.base_path, state=state)
     if len(stored.records) + len(workflow.nodes) <= limits.FOLDED_AT_ONCE:
         view = view_now()
@@ -169,7 +170,7 @@ async def ended_view(context: Context, stored: StoredRun, state: RunState) -> Ex
 
 async def _with_runs_below(context: Context, row: RunRow, view: ExecutionView) -> ExecutionView:
     """Return a view with what the runs below its run have used so far. They may go on after it has ended."""
-    counted = await context.services.store.spending(row.run_id) if starts_runs(view.nodes) else None
+    counted = await read_spending(context.services.store.database, row.run_id) if starts_runs(view.nodes) else None
     if counted is None or not counted.below.requests:
         return view
     return replace(view, usage=with_runs_below(view.usage, counted.below))

@@ -130,7 +130,7 @@ class ExposedWorkflows:
         known, now = self._known.get(tenant), self._services.clock.now_ms()
         mark = self._services.store.changed(*_EXPOSED)
         changes = self._changes
-        stored = await self._services.store.definitions(tenant=tenant)
+        stored = await self._services.store.definitions.list_newest(tenant=tenant)
         rows = sorted((row for row in stored if _exposes(row.document)), key=lambda row: row.name)
         workflows = TenantWorkflows.of(stored)
         imported = await imported_tools(self._services, tenant)

@@ -40,19 +40,19 @@ from penstock.operations.gate.rates.limiter import RateLimiter
 from penstock.operations.gate.tokens.choices import TokenChoices
 from penstock.operations.gate.tokens.protected_resource import ProtectedResource
 from penstock.operations.telemetry.metrics import Telemetry
-from penstock.runtime.host.signatures import SignatureTrust
 from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.graphs import GraphStore
 from penstock.runtime.ports.host import RunHost
-from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.ports.models import ConfiguredModels
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.runs import RunStore
+from penstock.runtime.ports.run_memory import RunMemory
 from penstock.runtime.run_handle import Run
 from penstock.runtime.sandbox.documents import DocumentChecks
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.schedules.scheduler import Scheduler
+from penstock.runtime.signatures import SignatureTrust
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 
@@ -300,6 +300,8 @@ class Services:
     store: RunStore
     platform: Database
     host: RunHost
+    run_memory: RunMemory
+    """What this process has in memory of runs."""
     scheduler: Scheduler
     clock: Clock
     new_id: Callable[[], str]
@@ -326,6 +328,8 @@ class Services:
     """Decides what scopes allow: None where only scopes decide, as in programs that embed the library."""
     keys_changed: Notifier[[]] = field(default_factory=Notifier)
     """Called when a key was revoked, so that open streams check at once whether their key is still valid."""
+    perform_also: Callable[[str], None] = field(default=lambda run_id: None)
+    """Performs a run that a run here waits for, if this process performs only some runs."""
     still_valid: Callable[[Principal], Awaitable[bool]] = field(default=_always)
     """Whether an authenticated principal may go on. Open streams ask this repeatedly."""
     open_streams: OpenStreams = field(default_factory=OpenStreams)
@@ -353,8 +357,6 @@ class Services:
     """The key that signs checkpoints; None if this process only looks into a store that has no secret yet."""
     upstreams: UpstreamToolRegistry | None = None
     """The MCP servers whose tools are imported."""
-    memory: MemoryStore | None = None
-    """Keeps the memory of agents and people; None where there is no store for it."""
     graphs: GraphStore | None = None
     """Keeps graphs; None where there is no store for them."""
     backups: BackupFolder | None = None

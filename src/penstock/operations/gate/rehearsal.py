@@ -33,35 +33,23 @@ from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import ANY, AnyHash, DefinitionChanged
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.ports.usage import StartQuota
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.tables.usage import read_usage
 
 __all__ = ["READS", "FirstEffect", "ReadOnly", "rehearse"]
 
 T = TypeVar("T")
 READS: Mapping[str, frozenset[str]] = {
-    "store": frozenset(
-        {"load", "history", "row", "positions", "changes", "list_runs", "ended_runs", "changed", "schedules"}
-        | {
-            "definition",
-            "definition_named",
-            "definition_versions",
-            "definitions",
-            "list_definitions",
-            "workers",
-            "spending",
-        }
-    ),
-    "platform": frozenset({"changed", "one", "read", "rows", "set_aside"}),
+    "platform": frozenset({"changed", "damage", "one", "read", "rows", "run_index", "set_aside", "word_index"}),
     "host": frozenset(
-        {"read", "known_state", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
-        | {"evaluator", "progress", "violations", "evaluate_for", "fold", "transcribed", "watched_state"}
+        {"read", "history", "row", "positions", "list_runs", "workflow", "workflow_named", "clock"}
+        | {"evaluator", "progress", "violations", "evaluate_for", "fold"}
     ),
     "scheduler": frozenset({"find", "fresh", "taken"}),
     "graphs": frozenset(
         {"graph", "graphs", "branches", "commits", "commit", "resolve", "unsupported", "read", "explain", "diff"}
         | {"changes", "export", "try_merge", "plan_schema"}
     ),
-    "memory": frozenset({"get", "list_entries", "search"}),
     "upstreams": frozenset(
         {"rules", "rules_for", "refusal", "tool_reviews", "resources", "states", "looked_at"}
         | {"accepted_by_settings", "clock"}
@@ -84,9 +72,7 @@ def _stop(*_: Any, **__: Any) -> NoReturn:
 class ReadOnly:
     """A read-only part of the services. `decided` are changes that the rehearsal refuses as the real part would."""
 
-    def __init__(
-        self, inner: Any, reads: frozenset[str], decided: Mapping[str, Callable[..., Awaitable[Any]]] | None = None
-    ) -> None:
+    def __init__(self, inner: Any, reads: frozenset[str], decided: Mapping[str, Any] | None = None) -> None:
         self._inner, self._reads, self._decided = inner, reads, decided or {}
 
     def __getattr__(self, name: str) -> Any:
@@ -101,6 +87,18 @@ class ReadOnly:
 
 class _AttemptedError(Exception):
     """A change was tried, and is undone."""
+
+
+class _NothingErased:
+    """Overwrites nothing, because what a rehearsal deletes comes back."""
+
+    is_unfinished = False
+
+    def overwrite(self, transaction: Transaction) -> None:
+        """Do nothing."""
+
+    async def finish(self) -> None:
+        """Do nothing."""
 
 
 class _NothingWaits:
@@ -120,11 +118,10 @@ class _NothingWaits:
 async def rehearse(context: Context) -> None:
     """Run the handler of a call up to its first effect; raise what it refuses the call with."""
     decided = _Decided(context.services)
-    own: dict[str, Mapping[str, Callable[..., Awaitable[Any]]]] = {
-        "platform": {"write": decided.write},
+    own: dict[str, Mapping[str, Any]] = {
+        "platform": {"write": decided.write, "erasure": _NothingErased()},
         "host": {"send": decided.send, "start": decided.start, "register": decided.register},
         "scheduler": {"keep": decided.keep_schedule},
-        "store": {"delete_definition": decided.delete_definition},
         "graphs": {"create_graph": decided.create_graph},
     }
     parts: dict[str, Any] = {
@@ -132,6 +129,7 @@ async def rehearse(context: Context) -> None:
         for name, reads in READS.items()
         if (inner := getattr(context.services, name)) is not None
     }
+    parts["store"] = RunStore(parts["platform"])
     request = context.request
     looking = msgspec.structs.replace(request.intent or WriteIntent(), only_look=True)
     rehearsed = msgspec.structs.replace(
@@ -155,7 +153,12 @@ class _Decided:
         self._services = services
 
     async def write(
-        self, change: Callable[[Transaction], T], *, happened: Callable[[T], bool] = is_change, **_: Any
+        self,
+        change: Callable[[Transaction], T],
+        *,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+        **_: Any,
     ) -> T:
         """Make a change and undo it; return its outcome if nothing would change."""
         outcomes: list[T] = []
@@ -166,7 +169,7 @@ class _Decided:
                 outcomes.append(change(transaction))
                 raise _AttemptedError
 
-        await self._services.platform.write(attempt)
+        await self._services.platform.write(attempt, is_long=is_long)
         if happened(outcomes[0]):
             _stop()
         return outcomes[0]
@@ -179,17 +182,11 @@ class _Decided:
     async def register(
         self, workflow: Any, *, tenant: str, expected_hash: str | AnyHash | None = ANY, **_: Any
     ) -> DefinitionChanged:
-        row = await self._services.store.definition_named(workflow.name, tenant=tenant)
+        row = await self._services.store.definitions.find_named(workflow.name, tenant=tenant)
         current = None if row is None else row.hash
         if expected_hash is ANY or expected_hash == current:
             _stop()
         return DefinitionChanged(current)
-
-    async def delete_definition(self, name: str, *, tenant: str, expected_hash: str | AnyHash = ANY, **_: Any) -> bool:
-        row = await self._services.store.definition_named(name, tenant=tenant)
-        if row is not None and (expected_hash is ANY or expected_hash == row.hash):
-            _stop()
-        return False
 
     async def create_graph(self, ref: GraphRef, **_: Any) -> GraphExists:
         graphs = self._services.graphs

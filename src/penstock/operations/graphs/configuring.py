@@ -9,8 +9,6 @@ Above it: `app.files.graphs`. Below it: the port of graphs, `stored_queries`.
 
 from __future__ import annotations
 
-from typing import Any
-
 import msgspec
 
 from penstock.base.errors import Conflict
@@ -29,8 +27,8 @@ from penstock.operations.stored_queries.definitions import (
 from penstock.operations.stored_queries.policies import PolicyFile, graph_policies, put_in_force
 from penstock.operations.stored_queries.refusals import refused
 from penstock.runtime.ports.graphs import GraphCall, GraphCreated, GraphRef, GraphRow, SchemaApplied, SchemaRefused
-from penstock.runtime.ports.platform import ANY_ETAG
-from penstock.runtime.tables.resources import put_resource, read_resource
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
+from penstock.runtime.tables.resources import put_resource, put_resources, read_resource
 
 __all__ = ["CONFIGURE", "GUARD", "OPERATIONS", "QUARANTINE", "RELEASE"]
 
@@ -199,15 +197,16 @@ async def quarantine(context: Context, given: QuarantinedGraph) -> Configured:
 async def release(context: Context, given: ReleasedGraphs) -> Released:
     """Leave graphs to their tenant that the settings do not declare any more."""
     page = await GRAPHS.page(context, limit=100, cursor=None)
-    count = 0
+    left: list[ResourceRow] = []
     for row in page.rows:
         definition, _ = definition_of(row)
         if definition.of_settings and row.resource_id not in given.declared:
-            left: Any = msgspec.structs.replace(definition, of_settings=False, quarantine=None)
-            count += await _stored(context, row.resource_id, left)
-    if count:
+            released = msgspec.structs.replace(definition, of_settings=False, quarantine=None)
+            left.append(GRAPHS.row(context, row.resource_id, released.to_json(), was=row))
+    if left:
+        await put_resources(context.services.platform, left, call=context.call)
         context.services.definitions_changed(context.tenant)
-    return Released(count=count)
+    return Released(count=len(left))
 
 
 OPERATIONS: tuple[Capability, ...] = (configure, guard, quarantine, release)

@@ -35,13 +35,16 @@ from penstock.operations.permissions.console_sessions import (
     sessions_of,
     sessions_prefix,
 )
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourceRow, body_etag
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceChanged, ResourcePut, ResourceRow, body_etag
+from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.resources import (
     delete_resource,
     list_all_resources,
     list_resources,
     put_resource,
     read_resource,
+    write_deletions,
+    write_resource,
 )
 
 __all__ = [
@@ -282,11 +285,9 @@ async def console_session_begin(context: Context, given: BeginSession) -> Sessio
     row = session_row(context.tenant, given.session_id, record, context.principal.id)
     kept = await sessions_of(platform, context.tenant, record.principal)
     context.call.about(None, browser=record.browser, issuer=None if record.token is None else record.token.issuer)
-    outcome = await put_resource(platform, row, expected_etag=None, call=context.call)
     kept.sort(key=lambda item: item.updated_at, reverse=True)
-    for old in kept[limits.CONSOLE_SESSIONS_PER_PRINCIPAL_MAX - 1 :]:
-        await delete_resource(platform, old.tenant, SESSION_KIND, old.resource_id, expected_etag=ANY_ETAG)
-    return SessionRenewed(stored=not isinstance(outcome, ResourceChanged))
+    unused = [old.resource_id for old in kept[limits.CONSOLE_SESSIONS_PER_PRINCIPAL_MAX - 1 :]]
+    return SessionRenewed(stored=await _store_new(context, row, instead_of=unused))
 
 
 @operation(RENEW_SESSION, route=None, scopes=("key:write",), subject="session_id")
@@ -352,12 +353,24 @@ async def console_session_note_logout(context: Context, given: NoteLogout) -> Lo
         updated_by=context.principal.id,
     )
     context.call.about(None, issuer=given.issuer, ended=given.ended)
-    outcome = await put_resource(platform, row, expected_etag=None, call=context.call)
-    before = now - limits.LOGOUT_NOTED_MS
-    for old in await list_all_resources(platform, LOGOUT_KIND):
-        if old.created_at < before:
-            await delete_resource(platform, old.tenant, LOGOUT_KIND, old.resource_id, expected_etag=ANY_ETAG)
-    return LogoutNoted(is_new=not isinstance(outcome, ResourceChanged))
+    every, before = await list_all_resources(platform, LOGOUT_KIND), now - limits.LOGOUT_NOTED_MS
+    old = [noted.resource_id for noted in every if noted.tenant == row.tenant and noted.created_at < before]
+    return LogoutNoted(is_new=await _store_new(context, row, instead_of=old))
+
+
+async def _store_new(context: Context, row: ResourceRow, *, instead_of: list[str]) -> bool:
+    """Store a resource that is not there yet and delete others of its kind, with the record of the call.
+
+    Return whether it was not there.
+    """
+
+    def change(transaction: Transaction) -> ResourcePut | ResourceChanged:
+        outcome = write_resource(transaction, row, None)
+        if isinstance(outcome, ResourcePut):
+            write_deletions(transaction, row.tenant, row.kind, instead_of)
+        return outcome
+
+    return isinstance(await context.services.platform.write(change, call=context.call), ResourcePut)
 
 
 OPERATIONS: tuple[Capability, ...] = (

@@ -20,8 +20,9 @@ from penstock.operations.catalogue.fields import instant
 from penstock.operations.gate import idempotency
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.console_sessions import SESSION_KIND, SIGN_OUT_KIND, sessions_of, sign_out_id
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
-from penstock.runtime.tables.resources import delete_resource, put_resource
+from penstock.runtime.ports.platform import ResourceRow, body_etag
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.resources import write_deletions, write_resources
 
 __all__ = ["OPERATIONS"]
 
@@ -92,14 +93,14 @@ async def key_sign_out(context: Context, given: SignOut) -> Reply[SignedOut]:
     )
     reply = Reply(value=SignedOut(principal=principal, ended_at=instant(now)))
     context.call.about(principal)
-    await put_resource(
-        context.services.platform, row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply)
-    )
-    # From here on they count for nothing; what is stored of them, such as tokens of the issuer, is not needed any more.
-    for session in await sessions_of(context.services.platform, context.tenant, principal):
-        await delete_resource(
-            context.services.platform, session.tenant, SESSION_KIND, session.resource_id, expected_etag=session.etag
-        )
+    # From then on they count for nothing; what is stored of them, such as tokens of the issuer, is not needed any more.
+    ended = [session.resource_id for session in await sessions_of(context.services.platform, context.tenant, principal)]
+
+    def change(transaction: Transaction) -> None:
+        write_deletions(transaction, context.tenant, SESSION_KIND, ended)
+        write_resources(transaction, [row])
+
+    await context.services.platform.write(change, call=idempotency.answered(context, reply))
     context.services.keys_changed()
     return reply
 

@@ -30,9 +30,10 @@ from penstock.operations.gate.tokens.revocations import (
     subject_revocation_id,
     token_revocation_id,
 )
-from penstock.runtime.ports.platform import ANY_ETAG, KeyRow, ResourceRow, body_etag
-from penstock.runtime.tables.api_keys import list_keys, put_key
-from penstock.runtime.tables.resources import delete_resource, list_resources, put_resource, read_resource
+from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.api_keys import write_revocations
+from penstock.runtime.tables.resources import delete_resource, list_resources, read_resource, write_resources
 
 __all__ = ["OPERATIONS"]
 
@@ -181,38 +182,20 @@ async def token_revoke(context: Context, given: RevokeToken) -> Reply[Revocation
         updated_at=now,
         updated_by=context.principal.id,
     )
-    keys = (
-        [] if given.subject is None else await _keys_of(context, tenant, subject_principal(given.issuer, given.subject))
-    )
-    view = _view(row, [key.key_id for key in keys])
-    reply = Reply(value=view, location=f"/tokens/revocations/{resource_id}")
+    maker = None if given.subject is None else subject_principal(given.issuer, given.subject)
+
+    def change(transaction: Transaction) -> list[str]:
+        write_resources(transaction, [row])
+        return [] if maker is None else write_revocations(transaction, tenant, maker, now)
+
+    def reply(revoked_keys: list[str]) -> Reply[Revocation]:
+        return Reply(value=_view(row, revoked_keys), location=f"/tokens/revocations/{resource_id}")
+
     context.call.about(resource_id)
-    await put_resource(
-        context.services.platform, row, expected_etag=ANY_ETAG, call=idempotency.answered(context, reply)
-    )
-    for key in keys:
-        await put_key(context.services.platform, msgspec.structs.replace(key, revoked_at=now))
+    call = idempotency.answered_from(context, reply)
+    revoked_keys = await context.services.platform.write(change, call=call)
     context.services.keys_changed()
-    return reply
-
-
-async def _keys_of(context: Context, tenant: str, principal_id: str) -> list[KeyRow]:
-    """Return the valid keys that a principal made, and those that were made with them."""
-    every: list[KeyRow] = []
-    cursor: str | None = None
-    while True:
-        page = await list_keys(context.services.platform, tenant=tenant, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
-        every.extend(page.rows)
-        cursor = page.next_cursor
-        if cursor is None:
-            break
-    makers, found = {principal_id}, dict[str, KeyRow]()
-    while True:
-        more = [key for key in every if key.created_by in makers and key.key_id not in found]
-        if not more:
-            return [key for key in found.values() if key.revoked_at is None]
-        found.update((key.key_id, key) for key in more)
-        makers = {f"key:{key.key_id}" for key in more}
+    return reply(revoked_keys)
 
 
 @operation(

@@ -13,27 +13,17 @@ from __future__ import annotations
 
 from typing import Final
 
-from penstock.base.errors import Rejected, Unavailable
+from penstock.base.errors import Rejected
 from penstock.base.ids import chain_of, id_for_callers
 from penstock.operations.gate.context import Context
-from penstock.runtime.ports.memory import MemoryScope, MemorySpace, MemoryStore
+from penstock.runtime.ports.memory import MemoryScope, MemorySpace
 from penstock.runtime.tables.api_keys import read_key
 
-__all__ = ["SESSION_LABEL", "memory_of", "space_of"]
+__all__ = ["SESSION_LABEL", "space_of"]
 
 SESSION_LABEL: Final = "penstock.session"
 """The label of runs that belong to a session: its id."""
 _REPLACED_MAX: Final = 100
-
-
-def memory_of(context: Context) -> MemoryStore:
-    """Return the store; raise if it does not exist here."""
-    found = context.services.memory
-    if found is None:
-        raise Unavailable(
-            "NOT_CONFIGURED", "this process has no store for memory", "send the call to a server (`penstock serve`)"
-        )
-    return found
 
 
 async def space_of(context: Context, scope: MemoryScope, session_id: str | None) -> MemorySpace:

@@ -45,7 +45,7 @@ async def admit_run(context: Context) -> None:
 
 async def admit_workflow(context: Context, name: str) -> None:
     """Count the start of the newest version of a workflow by name; one that does not exist is reported by the start."""
-    newest = await context.services.store.definition_named(name, tenant=context.tenant)
+    newest = await context.services.store.definitions.find_named(name, tenant=context.tenant)
     if newest is not None:
         await admit_start(context, [needs_of(context.services, newest)])
 
@@ -53,6 +53,6 @@ async def admit_workflow(context: Context, name: str) -> None:
 async def admit_restart(context: Context, row: RunRow) -> None:
     """Count the start of a run that repeats another one, or a part of it."""
     store = context.services.store
-    newest = await store.definition_named(row.workflow_name, tenant=context.tenant)
-    own = await store.definition(row.definition_hash)
+    newest = await store.definitions.find_named(row.workflow_name, tenant=context.tenant)
+    own = await store.definitions.find(row.definition_hash)
     await admit_start(context, [needs_of(context.services, found) for found in (newest, own) if found is not None])

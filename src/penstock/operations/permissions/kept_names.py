@@ -12,10 +12,11 @@ from penstock.base.errors import Denied
 from penstock.base.json import JsonObject, object_or_empty
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.starting import first_missing
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
-from penstock.runtime.tables.resources import delete_resource, put_resource, read_resource
+from penstock.runtime.ports.platform import ResourceRow, body_etag
+from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.tables.resources import read_resource, write_deletions, write_resources
 
-__all__ = ["forget_protection", "keep_protection", "kept_protection", "refuse_loosening"]
+__all__ = ["kept_protection", "refuse_loosening", "write_protection"]
 
 _GOVERNANCE = "governance"
 _DELETED = "deleted_"
@@ -27,33 +28,26 @@ async def kept_protection(context: Context, kind: str, name: str) -> JsonObject:
     return {} if row is None else row.body
 
 
-async def keep_protection(context: Context, row: ResourceRow) -> None:
-    """Keep what protects an entry, before it is deleted. Most entries have nothing to keep."""
-    declared = row.body.get(_GOVERNANCE)
+def write_protection(transaction: Transaction, context: Context, deleted: ResourceRow) -> None:
+    """Keep what protects an entry that is deleted. If nothing does, forget what protected its name before."""
+    declared, kind = deleted.body.get(_GOVERNANCE), f"{_DELETED}{deleted.kind}"
     if not declared:
+        write_deletions(transaction, deleted.tenant, kind, [deleted.resource_id])
         return
     body: JsonObject = {_GOVERNANCE: declared}
     now = context.now_ms()
     kept = ResourceRow(
-        tenant=row.tenant,
-        kind=f"{_DELETED}{row.kind}",
-        resource_id=row.resource_id,
+        tenant=deleted.tenant,
+        kind=kind,
+        resource_id=deleted.resource_id,
         body=body,
         etag=body_etag(body),
         created_at=now,
         updated_at=now,
         updated_by=context.principal.id,
-        author=row.author,
+        author=deleted.author,
     )
-    await put_resource(context.services.platform, kept, expected_etag=ANY_ETAG)
-
-
-async def forget_protection(context: Context, row: ResourceRow) -> None:
-    """Forget what protected a name before, once an entry without protection was deleted."""
-    if row.body.get(_GOVERNANCE) or not await kept_protection(context, row.kind, row.resource_id):
-        return
-    kind = f"{_DELETED}{row.kind}"
-    await delete_resource(context.services.platform, row.tenant, kind, row.resource_id, expected_etag=ANY_ETAG)
+    write_resources(transaction, [kept])
 
 
 def refuse_loosening(context: Context, what: str, before: JsonObject, after: JsonObject) -> None:

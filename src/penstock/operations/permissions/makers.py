@@ -80,7 +80,7 @@ async def maker_id(services: Services, row: ScheduleRow) -> str | None:
         case "operation":
             return made_by(row)
         case "document":
-            newest = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
+            newest = await services.store.definitions.find_named(row.workflow_name, tenant=row.tenant)
             return PROGRAM if newest is None or newest.created_by is None else newest.created_by
         case _:
             return PROGRAM
@@ -106,7 +106,7 @@ async def authority_of_schedule(services: Services, row: ScheduleRow) -> JsonVal
     """Return what is kept of the maker of a schedule, if its rights cannot be looked up."""
     if origin_of(row) == "operation":
         return row.spec.get(AUTHORITY)
-    newest = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    newest = await services.store.definitions.find_named(row.workflow_name, tenant=row.tenant)
     return await workflow_authority(services, newest)
 
 

@@ -118,7 +118,7 @@ async def _maker(services: Services, started_by: str, maker: str, tenant: str, w
         authority = None if row is None else await authority_of_schedule(services, row)
         by_model = row is not None and row.spec.get(UNTRUSTED) is True
     if row is None or origin_of(row) == "document":
-        newest = await services.store.definition_named(workflow, tenant=tenant)
+        newest = await services.store.definitions.find_named(workflow, tenant=tenant)
         authority = await workflow_authority(services, newest) if row is None else authority
         by_model = by_model or await stored_by_model(services, newest)
     kind = SCHEDULE if started_by.startswith(_SCHEDULE) else WEBHOOK

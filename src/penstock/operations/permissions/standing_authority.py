@@ -25,9 +25,9 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.governance.kept_authority import TOKEN, KeptAuthority, has_kept_authority, kept_authority
 from penstock.governance.principals import TokenReference
 from penstock.operations.gate.context import Context, Principal, Services
-from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow, body_etag
+from penstock.runtime.ports.platform import ResourceRow, body_etag
 from penstock.runtime.ports.runs import DefinitionRow
-from penstock.runtime.tables.resources import put_resource, read_resource
+from penstock.runtime.tables.resources import put_resources, read_resource
 
 __all__ = [
     "AUTHOR",
@@ -71,16 +71,19 @@ async def keep_workflow_authority(context: Context, name: str, definition_hash: 
     """Keep what the maker of a workflow with triggers may do, before the workflow is stored."""
     resource_id = _workflow_id(context.principal.id, name, definition_hash)
     by_model = context.request.by_model
+    platform, kept = context.services.platform, list[ResourceRow]()
     # A person who stores the same version again answers for it.
-    if by_model or await read_resource(context.services.platform, context.tenant, _BY_MODEL, resource_id) is not None:
-        await _keep(context, _BY_MODEL, resource_id, {"by_model": by_model})
+    if by_model or await read_resource(platform, context.tenant, _BY_MODEL, resource_id) is not None:
+        kept.append(_row(context, _BY_MODEL, resource_id, {"by_model": by_model}))
     if has_kept_authority(context.principal.id):
-        await _keep(context, _KIND, resource_id, _of(context))
+        kept.append(_row(context, _KIND, resource_id, _of(context)))
+    if kept:
+        await put_resources(platform, kept)
 
 
-async def _keep(context: Context, kind: str, resource_id: str, body: JsonObject) -> None:
+def _row(context: Context, kind: str, resource_id: str, body: JsonObject) -> ResourceRow:
     now = context.now_ms()
-    row = ResourceRow(
+    return ResourceRow(
         tenant=context.tenant,
         kind=kind,
         resource_id=resource_id,
@@ -90,7 +93,6 @@ async def _keep(context: Context, kind: str, resource_id: str, body: JsonObject)
         updated_at=now,
         updated_by=context.principal.id,
     )
-    await put_resource(context.services.platform, row, expected_etag=ANY_ETAG)
 
 
 async def stored_by_model(services: Services, row: DefinitionRow | None) -> bool:

@@ -106,12 +106,12 @@ async def versions_of_child(
 ) -> list[DefinitionRow]:
     """Return the versions that decide about a child: the newest one, and the pinned one if that is another."""
     store = services.store
-    row = await store.definition_named(child.name, tenant=tenant) if newest is None else newest.get(child.name)
+    row = await store.definitions.find_named(child.name, tenant=tenant) if newest is None else newest.get(child.name)
     if row is None:
         return []  # the run will report it
     if child.version_pin in (None, row.hash):
         return [row]
-    pinned = await store.definition(str(child.version_pin), tenant=tenant)
+    pinned = await store.definitions.find(str(child.version_pin), tenant=tenant)
     return [row] if pinned is None else [row, pinned]
 
 
@@ -119,7 +119,7 @@ async def needed_scopes(services: Services, tenant: str) -> frozenset[str]:
     """Return every scope that anything in a tenant needs: operations, workflows, their approvals, tools."""
     catalogue, upstreams = services.catalogue, services.upstreams
     found = {scope for item in (catalogue.all() if catalogue else ()) for scope in item.governance.scopes}
-    for row in await services.store.definitions(tenant=tenant):
+    for row in await services.store.definitions.list_newest(tenant=tenant):
         needs = needs_of(services, row)
         found.update(needs.scopes)
         found.update(f"approve:{group}" for group in needs.groups)
@@ -176,10 +176,10 @@ def first_missing(principal: Principal, required: Iterable[str]) -> str | None:
 
 async def protecting_version(services: Services, tenant: str, name: str) -> DefinitionRow | None:
     """Return the version whose scopes and risk protect a name: the newest one, even if the workflow was deleted."""
-    newest = await services.store.definition_named(name, tenant=tenant)
+    newest = await services.store.definitions.find_named(name, tenant=tenant)
     if newest is not None:
         return newest
-    page = await services.store.definition_versions(name, tenant=tenant, limit=1)
+    page = await services.store.definitions.list_versions(name, tenant=tenant, limit=1)
     return page.rows[0] if page.rows else None
 
 
@@ -191,10 +191,10 @@ async def find_workflow(context: Context, given: Any) -> DefinitionRow:
 async def found_definition(context: Context, workflow_id: str, definition_hash: str | None = None) -> DefinitionRow:
     """Return a workflow of the caller's tenant; raise NotFound if it does not exist."""
     store = context.services.store
-    row = await store.definition_named(workflow_id, tenant=context.tenant)
+    row = await store.definitions.find_named(workflow_id, tenant=context.tenant)
     # To callers, a deleted workflow has no versions.
     if definition_hash is not None and row is not None and row.hash != definition_hash:
-        row = await store.definition(definition_hash, tenant=context.tenant)
+        row = await store.definitions.find(definition_hash, tenant=context.tenant)
     if row is None or row.name != workflow_id:
         raise unknown_workflow(workflow_id, definition_hash)
     return row

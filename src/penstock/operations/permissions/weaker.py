@@ -81,13 +81,13 @@ async def _author_of_run(services: Services, row: RunRow) -> Author | None:
     if AUTHOR_LABEL not in row.labels:
         return None
     version = row.labels.get(VERSION_LABEL, row.definition_hash)
-    stored = await services.store.definition(version, tenant=row.tenant)
+    stored = await services.store.definitions.find(version, tenant=row.tenant)
     if stored is not None:
         return stored.author
     if row.workflow_name.partition(":")[0] in _REGISTERED:
         entry = await _entry_of_run(services, row)
         return _NOBODY if entry is None else entry.author
-    named = await services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    named = await services.store.definitions.find_named(row.workflow_name, tenant=row.tenant)
     return None if named is None else named.author
 
 

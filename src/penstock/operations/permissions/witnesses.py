@@ -18,5 +18,5 @@ __all__ = ["workflow_witness"]
 
 async def workflow_witness(context: Context, given: Any) -> JsonObject:
     """Return the newest version of the workflow that a call is about."""
-    row = await context.services.store.definition_named(given.workflow_id, tenant=context.tenant)
+    row = await context.services.store.definitions.find_named(given.workflow_id, tenant=context.tenant)
     return {"kind": "workflow", "id": given.workflow_id, "hash": None if row is None else row.hash}

@@ -21,7 +21,9 @@ async def known_actions(services: Services, tenant: str) -> dict[str, ActionShap
     """Return the actions of a tenant by name, as they are now."""
     catalogue = services.catalogue
     found = [item.policy_action for item in (catalogue.all() if catalogue is not None else ())]
-    found += [workflow_action(row.name, row.document) for row in await services.store.definitions(tenant=tenant)]
+    found += [
+        workflow_action(row.name, row.document) for row in await services.store.definitions.list_newest(tenant=tenant)
+    ]
     imported = await imported_tools(services, tenant)
     found += [item.policy_action for item in imported.tools.values()]
     queries = await graph_tools(services, tenant)

@@ -228,7 +228,7 @@ class _Replaying:
         row = await host.row(run_id)
         begun = await host.history(run_id, limit=1) if row is not None else ()
         first = begun[0].body_as(events.ExecutionStarted) if begun else None
-        stored = None if row is None else await self._context.services.store.definition(row.definition_hash)
+        stored = None if row is None else await self._context.services.store.definitions.find(row.definition_hash)
         if first is None or stored is None or first.input is msgspec.UNSET:
             return None
         return start_arguments(stored.document, first.input)

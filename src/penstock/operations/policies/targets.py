@@ -62,7 +62,7 @@ async def find_called(context: Context, name: str, arguments: JsonObject) -> Cal
     for capability in catalogue.all() if catalogue is not None else ():
         if name in (capability.name, capability.name.replace(".", "_")):
             return _of_capability(capability, arguments, is_builtin=True)
-    for row in await services.store.definitions(tenant=context.tenant):
+    for row in await services.store.definitions.list_newest(tenant=context.tenant):
         if name.removeprefix(_WORKFLOW) in (row.name, _tool_name(row)):
             return await _of_workflow(context, row)
     for tool in await _tools(context):

@@ -57,7 +57,7 @@ async def store_generated(
     `chosen` is the id that the caller chose for the run, if any.
     """
     services = context.services
-    if await services.store.definition(definition_hash) is not None:
+    if await services.store.definitions.find(definition_hash) is not None:
         return
     if chosen is not None and await services.store.row(id_in_tenant(context.tenant, chosen)) is not None:
         # No run has this version yet, so the id is another run's: refused before anything is stored.

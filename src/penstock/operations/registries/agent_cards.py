@@ -62,9 +62,9 @@ async def agent_cards(context: Context, given: ListAgentCards) -> AgentCards:
     """
     store = context.services.store
     if given.agent_id is None:
-        rows = await store.definitions(tenant=context.tenant)
+        rows = await store.definitions.list_newest(tenant=context.tenant)
     else:
-        row = await store.definition_named(given.agent_id, tenant=context.tenant)
+        row = await store.definitions.find_named(given.agent_id, tenant=context.tenant)
         rows = () if row is None else (row,)
     return AgentCards(items=[_card(row) for row in sorted(rows, key=lambda row: row.name) if _is_offered(row)])
 

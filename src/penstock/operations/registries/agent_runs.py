@@ -126,7 +126,7 @@ async def _start_of(context: Context, given: ExecuteAgent) -> _Start:
     more: dict[str, Any] = {"input": work, "execution_id": given.execution_id, "labels": given.labels}
     if workflow is not None:
         return _Start(ExecuteWorkflow(workflow_id=workflow.name, **more), workflow.hash, marks)
-    stored = await context.services.store.definition_named(given.agent_id, tenant=context.tenant)
+    stored = await context.services.store.definitions.find_named(given.agent_id, tenant=context.tenant)
     if stored is None or not is_agent(stored.document):
         message = f"there is no agent {given.agent_id}"
         named = ", ".join(sorted(context.services.delegates))

@@ -120,7 +120,7 @@ async def _check(context: Context, given: Any) -> None:
         return
     if agent_id in context.services.delegates:
         raise Conflict(AGENT_NAME_TAKEN, f"the settings have an agent {agent_id}", DELEGATE_TAKEN)
-    stored = await context.services.store.definition_named(agent_id, tenant=context.tenant)
+    stored = await context.services.store.definitions.find_named(agent_id, tenant=context.tenant)
     if stored is not None and is_agent(stored.document):
         message = f"there is a workflow {agent_id} that is an agent"
         raise Conflict(AGENT_NAME_TAKEN, message, "choose another id, or run that with agent.execute")

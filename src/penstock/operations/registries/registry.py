@@ -25,14 +25,14 @@ from penstock.operations.catalogue.fields import Cursor, Deleted, IfMatch, Limit
 from penstock.operations.gate.context import Context
 from penstock.operations.permissions.authorship import written_by
 from penstock.operations.permissions.kept_names import (
-    forget_protection,
-    keep_protection,
     kept_protection,
     refuse_loosening,
+    write_protection,
 )
 from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view, proposals_of
 from penstock.operations.stored_resources import ResourceTable, expected_etag
 from penstock.runtime.ports.platform import ANY_ETAG, ResourceRow
+from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.resources import read_resource
 
 __all__ = ["Body", "ListRegistered", "Registry", "RegistryTexts", "resource_id_type"]
@@ -323,11 +323,10 @@ class _RegistryOperations:
         return reply
 
     async def _deleted(self, context: Context, given: Any) -> Deleted:
-        row = await self._table.find(context, getattr(given, self._id))
-        if expected_etag(given.if_match) in (ANY_ETAG, row.etag):
-            await keep_protection(context, row)
-        answer = await self._table.delete(context, row.resource_id, given.if_match)
-        await forget_protection(context, row)
+        def write_kept(transaction: Transaction, deleted: ResourceRow) -> None:
+            write_protection(transaction, context, deleted)
+
+        answer = await self._table.delete(context, getattr(given, self._id), given.if_match, beside=write_kept)
         self._changed(context)
         return answer
 

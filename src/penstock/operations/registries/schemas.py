@@ -64,7 +64,7 @@ async def _bounded(context: Context, name: str, versions: JsonObject) -> JsonObj
 
     if fits(versions):
         return versions
-    stored = await context.services.store.definitions(tenant=context.tenant)
+    stored = await context.services.store.definitions.list_newest(tenant=context.tenant)
     texts = [encode_bytes(row.document).decode() for row in stored]
     kept = dict(versions)
     for number in sorted(versions, key=int):

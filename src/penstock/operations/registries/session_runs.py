@@ -95,7 +95,7 @@ async def find_agent(context: Context, agent_id: str) -> FoundAgent:
         refuse_proposed(services, row.author, f"agent {agent_id}", row.etag)
         document = {**document_of_agent(agent_id, row.body), "name": f"agent:{agent_id}"}
     else:
-        stored = await services.store.definition_named(agent_id, tenant=context.tenant)
+        stored = await services.store.definitions.find_named(agent_id, tenant=context.tenant)
         if stored is None or not is_agent(stored.document):
             message = f"there is no agent {agent_id}"
             raise NotFound("AGENT_NOT_FOUND", message, "list them with agent.list, and workflows with workflow.list")

@@ -114,7 +114,7 @@ async def session_define(context: Context, given: DefineSession) -> DefinedSessi
 
 async def _define(context: Context, agent: FoundAgent) -> None:
     """Store the workflow of messages to an agent, with a call of its own, unless that version is stored."""
-    if await context.services.store.definition(agent.workflow.hash) is not None:
+    if await context.services.store.definitions.find(agent.workflow.hash) is not None:
         return
     call = None if context.holds is None else context.holds.call
     if call is None:

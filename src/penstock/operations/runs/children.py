@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.engine.state import RunState
 from penstock.runtime.ports.host import Moved, RunReader
+from penstock.runtime.ports.run_memory import RunMemory
 
 __all__ = ["ChildRunWatcher", "ChildRuns"]
 
@@ -30,6 +31,7 @@ class ChildRunWatcher:
     """Watches the children of one run, and remembers how far each was seen."""
 
     host: RunReader
+    memory: RunMemory
     _seen: dict[str, int] = field(default_factory=dict)
 
     async def look(self, state: RunState, watching: ExitStack) -> ChildRuns:
@@ -42,7 +44,7 @@ class ChildRunWatcher:
             name = await self.host.newest(names.popleft())
             seen = self._seen.get(name, 0)
             waits.append(watching.enter_context(self.host.watched(name, after_seq=seen)))
-            child = await self.host.watched_state(name)
+            child = await self.memory.watched_state(name)
             if child is None:
                 continue
             self._seen[name] = child.seq

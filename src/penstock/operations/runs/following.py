@@ -46,7 +46,7 @@ async def follow_execution(
 ) -> None:
     """Call `moved` or `child_moved` whenever a run or a child of it moves, until it has ended or is gone."""
     run_id, seen = begun.run_id, begun.sequence
-    watcher = ChildRunWatcher(services.host)
+    watcher = ChildRunWatcher(services.host, services.run_memory)
     while True:
         try:
             with ExitStack() as watching:

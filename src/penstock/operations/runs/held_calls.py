@@ -305,7 +305,7 @@ class HeldCalls:
         hold, name = pending.hold, context.capability.name
         workflow = held_workflow(name, hold.approvals, self._services.holds.draft_ms)
         self._services.signatures.vouch(workflow.hash)
-        known = await self._services.store.definition_named(workflow.name, tenant=HELD_OWNER)
+        known = await self._services.store.definitions.find_named(workflow.name, tenant=HELD_OWNER)
         if known is None or known.hash != workflow.hash:
             arguments: JsonObject = {
                 "operation": name,

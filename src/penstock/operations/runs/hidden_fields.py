@@ -294,7 +294,7 @@ class _Looking(NamedTuple):
 
     async def of_run(self, row: RunRow) -> _Hidden:
         """Return what is hidden of the output of a run that holds no call."""
-        definition = await self.services.store.definition(row.definition_hash)
+        definition = await self.services.store.definitions.find(row.definition_hash)
         return self._of_workflow(row.workflow_name, {} if definition is None else definition.document)
 
     def _operation(self, name: str) -> Capability | None:
@@ -305,7 +305,7 @@ class _Looking(NamedTuple):
         """Return what is hidden of the answer of an operation or a workflow, by its name."""
         if name.startswith(_WORKFLOW):
             workflow = name.removeprefix(_WORKFLOW)
-            newest = await self.services.store.definition_named(workflow, tenant=self.tenant)
+            newest = await self.services.store.definitions.find_named(workflow, tenant=self.tenant)
             return self._of_workflow(workflow, {} if newest is None else newest.document)
         found = self._operation(name)
         return _Hidden() if found is None else self._hidden(target_of(found, arguments), found.output_schema)
@@ -316,7 +316,7 @@ class _Looking(NamedTuple):
             return await self._held_hides(row)
         if (await self.of_run(row)).paths:
             return True
-        definition = await self.services.store.definition(row.definition_hash)
+        definition = await self.services.store.definitions.find(row.definition_hash)
         if definition is None:
             return await self.hides_anything()
         needs = await needs_to_start(self.services, self.tenant, [needs_of(self.services, definition)])

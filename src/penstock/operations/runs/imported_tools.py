@@ -235,7 +235,7 @@ async def _defined(context: Context, server: str, tool: str, repeatable: bool) -
         )
     workflow = call_workflow(server, tool, upstreams.rules[server], repeatable=repeatable)
     context.services.signatures.vouch(workflow.hash)
-    known = await context.services.store.definition_named(workflow.name, tenant=CALLS_OWNER)
+    known = await context.services.store.definitions.find_named(workflow.name, tenant=CALLS_OWNER)
     if known is None or known.hash != workflow.hash:
         await upstreams.act(context.tenant, DEFINE_CALL, {"server": server, "tool": tool, "repeatable": repeatable})
     return workflow

@@ -29,8 +29,8 @@ from penstock.operations.runs.streams.tool_news import ToolNews
 from penstock.operations.runs.views import ErrorView, error_of
 from penstock.operations.runs.waits import QuestionView, question_views
 from penstock.runtime.activities.progress import ProgressNews
-from penstock.runtime.host.waiters import moved_within
 from penstock.runtime.ports.host import Moved
+from penstock.runtime.shared_timeouts import moved_within
 
 __all__ = ["ExecutionResult", "HeldView", "result_of", "wait_for_result"]
 
@@ -177,14 +177,14 @@ class _ResultWaiter:
         return None
 
     async def _wait_for_run(self, deadline: float, news: ProgressNews) -> RunState:
-        host, seen = self.context.services.host, 0
-        watcher = ChildRunWatcher(host)
+        host, memory, seen = self.context.services.host, self.context.services.run_memory, 0
+        watcher = ChildRunWatcher(host, memory)
         wanted = _is_worth_a_look if self.observe is None else None
         ended: RunState | None = None
         while True:
             with ExitStack() as watching:
                 self.waits = waits = watching.enter_context(host.watched(self.run_id, after_seq=seen, wanted=wanted))
-                state = ended or await host.watched_state(self.run_id)
+                state = ended or await memory.watched_state(self.run_id)
                 if state is None:
                     raise _deleted()
                 children = ChildRuns() if state.terminal or not state.children else await watcher.look(state, watching)

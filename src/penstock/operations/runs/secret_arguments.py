@@ -19,6 +19,7 @@ from penstock.definitions.schemas.compiled import CompiledSchema, load_schema
 from penstock.definitions.secret_answers import secret_paths, secrets_in
 from penstock.engine.walk.questions import open_questions
 from penstock.operations.gate.context import Context
+from penstock.runtime.tables.schedules import list_schedules
 
 __all__ = ["refuse_secret_input", "secret_answers", "secret_inputs"]
 
@@ -58,13 +59,13 @@ async def _documents(context: Context, arguments: JsonObject) -> AsyncIterator[J
         yield sent
     name, version, schedule = (arguments.get(member) for member in ("workflow_id", "hash", "schedule_id"))
     if isinstance(schedule, str) and not isinstance(name, str):
-        rows = await store.schedules(tenant=tenant)
+        rows = await list_schedules(store.database, tenant=tenant)
         stored_id = id_in_tenant(tenant, schedule)
         name = next((row.workflow_name for row in rows if row.schedule_id == stored_id), None)
-    newest = await store.definition_named(name, tenant=tenant) if isinstance(name, str) else None
+    newest = await store.definitions.find_named(name, tenant=tenant) if isinstance(name, str) else None
     if newest is not None:
         yield newest.document
-    chosen = await store.definition(version) if isinstance(version, str) else None
+    chosen = await store.definitions.find(version) if isinstance(version, str) else None
     if chosen is not None:
         yield chosen.document
 

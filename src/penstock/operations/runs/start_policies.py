@@ -110,7 +110,7 @@ async def start_denial(  # noqa: PLR0913  # what is started, by whom, for whom, 
     if request.surface == "webhook" and maker is None:
         services = context.services
         authority = await workflow_authority(
-            services, await services.store.definition_named(name, tenant=context.tenant)
+            services, await services.store.definitions.find_named(name, tenant=context.tenant)
         )
         principal = await rights_of_maker(services, principal.on_behalf_of, context.tenant, WEBHOOK, authority)
     target, arguments = start_target(name, document), start_arguments(document, given)

@@ -211,10 +211,10 @@ async def _startable_versions(
 async def refuse_restart(context: Context, row: RunRow, *, counts: StartCounts = "now") -> None:
     """Refuse to repeat a run, or a part of it, if the caller may not start its workflow."""
     services, tenant = context.services, context.tenant
-    newest = await services.store.definition_named(row.workflow_name, tenant=tenant)
-    own = await services.store.definition(row.definition_hash, tenant=tenant)
+    newest = await services.store.definitions.find_named(row.workflow_name, tenant=tenant)
+    own = await services.store.definitions.find(row.definition_hash, tenant=tenant)
     if own is None:  # the server made it: of an entry of a registry, of a node, or of the newest version
-        own = await services.store.definition(row.definition_hash)
+        own = await services.store.definitions.find(row.definition_hash)
         if newest is not None:
             refuse_proposed_version(services, newest)
     versions = list({found.hash: found for found in (newest, own) if found is not None}.values())

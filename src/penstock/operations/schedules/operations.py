@@ -42,6 +42,7 @@ from penstock.operations.runs.views import ExecutionHandle, ExecutionSummary, ha
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.scheduler import RecordChange, origin_of, refusal_of
+from penstock.runtime.tables.schedules import delete_schedule, list_schedules
 
 __all__ = ["OPERATIONS", "Cron", "Zone"]
 
@@ -217,7 +218,7 @@ async def _check_start(context: Context, workflow_id: str, given: JsonValue) -> 
 
 async def _refuse_start(context: Context, row: ScheduleRow) -> None:
     """Refuse a change that makes a schedule start runs, if the caller may not start its workflow."""
-    definition = await context.services.store.definition_named(row.workflow_name, tenant=context.tenant)
+    definition = await context.services.store.definitions.find_named(row.workflow_name, tenant=context.tenant)
     if definition is not None:  # if there is none, the scheduler reports that
         await refuse_start(context.services, context.principal, definition)
         given = row.spec.get("input")
@@ -277,7 +278,7 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
         AUTHOR: msgspec.to_builtins(author_of(context)),
     }
     spec = {name: value for name, value in spec.items() if value is not None}
-    known = await context.services.store.schedules(tenant=context.tenant)
+    known = await list_schedules(context.services.store.database, tenant=context.tenant)
     row = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
     if row is None:
         if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
@@ -317,7 +318,9 @@ async def schedule_list(context: Context, given: ListSchedules) -> SchedulePage:
 
     Ordered by id, with the time of the next start and the last run.
     """
-    rows = sorted(await context.services.store.schedules(tenant=context.tenant), key=lambda row: row.schedule_id)
+    rows = sorted(
+        await list_schedules(context.services.store.database, tenant=context.tenant), key=lambda row: row.schedule_id
+    )
     after = "" if given.cursor is None else id_in_tenant(context.tenant, given.cursor)
     wanted = [row for row in rows if row.schedule_id > after and given.workflow_id in (None, row.workflow_name)]
     page = [await _view(context, row) for row in wanted[: given.limit]]
@@ -420,7 +423,7 @@ async def schedule_delete(context: Context, given: NamedSchedule) -> Deleted:
     _refuse_of_document(row, given.schedule_id)
     answer = Deleted(id=id_for_callers(row.tenant, row.schedule_id))
     call = idempotency.answered(context, Reply(value=answer))
-    if not await context.services.store.delete_schedule(row.schedule_id, call=call):
+    if not await delete_schedule(context.services.store.database, row.schedule_id, call=call):
         raise NotFound("SCHEDULE_NOT_FOUND", f"the schedule {given.schedule_id} was deleted by another call")
     return answer
 

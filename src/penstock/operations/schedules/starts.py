@@ -65,7 +65,7 @@ async def schedule_start(context: Context, given: StartScheduled) -> ScheduledRu
     )
     authority = await authority_of_schedule(context.services, row)
     maker = await rights_of_maker(context.services, context.principal.on_behalf_of, context.tenant, SCHEDULE, authority)
-    newest = await context.services.store.definition_named(row.workflow_name, tenant=row.tenant)
+    newest = await context.services.store.definitions.find_named(row.workflow_name, tenant=row.tenant)
     await check_maker(context.services, maker, newest, SCHEDULE, author_of_schedule(row))
     if newest is not None:
         await refuse_by_policy(context, newest.name, newest.document, row.spec.get("input"), maker=maker)

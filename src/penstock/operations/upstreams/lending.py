@@ -178,7 +178,7 @@ def lend_models_through(gate: Gate) -> ModelLender:
         services = gate.services
         try:
             run_id, state = await _earlier(services, call, terms, request)
-            services.host.perform_also(run_id)
+            services.perform_also(run_id)
             if state is None:
                 await call.confirm()  # it may have waited
                 arguments = _arguments(call, terms, request, run_id)

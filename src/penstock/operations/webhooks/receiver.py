@@ -230,7 +230,7 @@ class WebhookReceiver:
         does not learn who the maker is.
         """
         services = self.gate.services
-        row = await services.store.definition(hook.definition_hash, tenant=hook.tenant)
+        row = await services.store.definitions.find(hook.definition_hash, tenant=hook.tenant)
         if row is None:
             raise _not_found(hook.trigger.path)
         maker = maker_of_trigger(row)

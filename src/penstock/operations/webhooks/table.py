@@ -17,7 +17,8 @@ from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lru_cache import LruCache
 from penstock.definitions.webhooks import WebhookTrigger, hook_path, webhook_triggers
-from penstock.runtime.ports.runs import DefinitionRow, StoreReader
+from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["Hook", "HookTable", "hooks_of"]
 
@@ -71,7 +72,7 @@ class _Loaded:
 class HookTable:
     """Finds webhooks by the path of a request."""
 
-    def __init__(self, store: StoreReader, clock: Clock) -> None:
+    def __init__(self, store: RunStore, clock: Clock) -> None:
         self._store = store
         self._clock = clock
         self._tenants: LruCache[str, _Loaded] = LruCache(_TENANTS_KEPT)
@@ -90,14 +91,14 @@ class HookTable:
             loaded = await self._load(tenant, now)
         found = loaded.hooks.get(path, ())
         for hook in found:
-            newest = await self._store.definition_named(hook.workflow_name, tenant=tenant)
+            newest = await self._store.definitions.find_named(hook.workflow_name, tenant=tenant)
             if newest is None or newest.hash != hook.definition_hash:
                 return (await self._load(tenant, now)).hooks.get(path, ())
         return found
 
     async def _load(self, tenant: str, now: int) -> _Loaded:
         hooks: dict[str, tuple[Hook, ...]] = {}
-        for row in await self._store.definitions(tenant=tenant):
+        for row in await self._store.definitions.list_newest(tenant=tenant):
             for hook in hooks_of(row):
                 if hook.trigger.enabled:
                     hooks[hook.trigger.path] = (*hooks.get(hook.trigger.path, ()), hook)

@@ -67,7 +67,7 @@ async def trigger_list(context: Context, given: ListTriggers) -> TriggerList:
     itself. webhook.list has the addresses that events are sent to, schedule.list the schedules.
     """
     services = context.services
-    rows = await services.store.definitions(tenant=context.tenant)
+    rows = await services.store.definitions.list_newest(tenant=context.tenant)
     hooks = [hook for row in rows for hook in hooks_of(row)]
     wanted = [hook for hook in hooks if given.workflow_id in (None, hook.workflow_name)]
     denied = {

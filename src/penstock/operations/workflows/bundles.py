@@ -35,7 +35,7 @@ from penstock.operations.workflows.storing import (
     version_impact,
 )
 from penstock.operations.workflows.views import Bundle, ExportWorkflows, Imported, ImportWorkflows
-from penstock.runtime.host.definitions import definition_row, is_stored
+from penstock.runtime.definition_rows import definition_row, is_stored
 from penstock.runtime.ports.runs import DefinitionRefused, DefinitionRow
 
 __all__ = ["OPERATIONS"]
@@ -84,7 +84,7 @@ async def workflow_export(context: Context, given: ExportWorkflows) -> Bundle:
     found: list[dict[str, Any]] = []
     cursor: str | None = None
     while True:
-        page = await context.services.store.list_definitions(
+        page = await context.services.store.definitions.list_page(
             tenant=context.tenant, prefix=given.prefix, limit=limits.PAGE_LIMIT_MAX, cursor=cursor
         )
         found.extend(row.document for row in page.rows)
@@ -158,7 +158,7 @@ async def workflow_import(context: Context, given: ImportWorkflows) -> Imported:
     call = idempotency.answered(context, Reply(value=plan.answer))
     call.each(plan.audit_details)
     expected = [(row, None if before is None else before.hash) for row, before in plan.changes]
-    outcome = await services.store.put_definitions(expected, call=call)
+    outcome = await services.store.definitions.put_all(expected, call=call)
     if isinstance(outcome, DefinitionRefused):
         raise not_put(outcome.name, outcome.outcome)
     services.definitions_changed(tenant)
@@ -177,7 +177,7 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
     for workflow in workflows:
         name = workflow.name
         if name not in newest:
-            newest[name] = await services.store.definition_named(name, tenant=tenant)
+            newest[name] = await services.store.definitions.find_named(name, tenant=tenant)
         current = newest[name]
         if current is not None and (not overwrite or is_stored(current, workflow, author)):
             plan.skipped.append(name)
@@ -196,7 +196,7 @@ async def _planned(context: Context, workflows: Sequence[Workflow], *, overwrite
         newest[name] = row
         chosen.append(workflow)
     if any(map(has_triggers, chosen)):
-        stored = {row.name: row for row in await services.store.definitions(tenant=tenant)}
+        stored = {row.name: row for row in await services.store.definitions.list_newest(tenant=tenant)}
         stored.update({row.name: row for row, _ in plan.changes})
         for workflow in chosen:
             await refuse_triggers(context, workflow, stored)

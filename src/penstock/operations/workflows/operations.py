@@ -54,7 +54,7 @@ from penstock.operations.workflows.views import (
     summary_of,
     view_of,
 )
-from penstock.runtime.host.definitions import is_stored
+from penstock.runtime.definition_rows import is_stored
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
@@ -186,7 +186,7 @@ async def workflow_list(context: Context, given: ListWorkflows) -> WorkflowPage:
     Returns names with titles and descriptions, ordered by name. Use it to find a workflow to start with
     workflow.execute.
     """
-    page = await context.services.store.list_definitions(
+    page = await context.services.store.definitions.list_page(
         tenant=context.tenant, prefix=given.prefix, limit=given.limit, cursor=given.cursor
     )
     return WorkflowPage(
@@ -288,7 +288,7 @@ async def workflow_delete(context: Context, given: DeleteWorkflow) -> Deleted:
     scheduler, store = context.services.scheduler, context.services.store
     expected, answer = expected_hash(given.if_match), Deleted(id=row.name)
     call = idempotency.answered(context, Reply(value=answer))
-    if not await store.delete_definition(row.name, tenant=context.tenant, expected_hash=expected, call=call):
+    if not await store.definitions.delete(row.name, tenant=context.tenant, expected_hash=expected, call=call):
         row = await found_definition(context, given.workflow_id)
         message = f"{row.name} was changed by another call: its newest version is {row.hash}"
         raise Conflict("PRECONDITION_FAILED", message, "read it again, and apply the change to that version")
@@ -342,7 +342,7 @@ async def workflow_versions(context: Context, given: WorkflowVersions) -> Workfl
     Newest first. Get one by its hash with workflow.get, or compare two with workflow.diff.
     """
     await found_definition(context, given.workflow_id)
-    page = await context.services.store.definition_versions(
+    page = await context.services.store.definitions.list_versions(
         given.workflow_id, tenant=context.tenant, limit=given.limit, cursor=given.cursor
     )
     return WorkflowPage(items=[summary_of(row, context.services) for row in page.rows], next_cursor=page.next_cursor)

@@ -273,7 +273,7 @@ async def _children(context: Context, row: DefinitionRow) -> dict[str, Workflow]
     open_rows = [row]
     while open_rows and len(found) < limits.WORKFLOW_LISTED_NODES_MAX:
         for child in needs_of(services, open_rows.pop()).children:
-            stored = await services.store.definition_named(child.name, tenant=context.tenant)
+            stored = await services.store.definitions.find_named(child.name, tenant=context.tenant)
             workflow = None if stored is None else await services.host.workflow(stored.hash)
             if child.name not in found and stored is not None and workflow is not None:
                 found[child.name] = workflow

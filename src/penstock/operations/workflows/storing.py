@@ -28,7 +28,7 @@ from penstock.operations.permissions.authorship import author_of, written_by
 from penstock.operations.permissions.standing_authority import keep_workflow_authority
 from penstock.operations.permissions.starting import first_missing, needs_of, protecting_version, scopes_to_start
 from penstock.operations.runs.tool_schemas import governance_of, object_at
-from penstock.runtime.host.definitions import name_taken
+from penstock.runtime.definition_rows import name_taken
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     AnyHash,
@@ -95,7 +95,7 @@ async def put_workflow(
         raise not_put(workflow.name, outcome)
     services.definitions_changed(context.tenant)
     await services.scheduler.follow(workflow.name, tenant=context.tenant)
-    row = await services.store.definition(workflow.hash, tenant=context.tenant)
+    row = await services.store.definitions.find(workflow.hash, tenant=context.tenant)
     if row is None:
         raise NotFound("WORKFLOW_NOT_FOUND", f"the workflow {workflow.name} was deleted by another call")
     return row
@@ -117,7 +117,7 @@ async def check_version(context: Context, workflow: Workflow) -> None:
 
 async def refuse_existing(context: Context, name: str) -> None:
     """Refuse to create a workflow whose name is taken."""
-    current = await context.services.store.definition_named(name, tenant=context.tenant)
+    current = await context.services.store.definitions.find_named(name, tenant=context.tenant)
     if current is not None:
         raise _exists(name, current.hash)
 
@@ -177,8 +177,8 @@ async def _reached_version(context: Context, rest: str) -> DefinitionRow | None:
     name, _, pin = rest.partition("@")
     store = context.services.store
     if pin:
-        return await store.definition(pin, tenant=context.tenant)
-    return await store.definition_named(name, tenant=context.tenant)
+        return await store.definitions.find(pin, tenant=context.tenant)
+    return await store.definitions.find_named(name, tenant=context.tenant)
 
 
 def not_put(name: str, outcome: DefinitionChanged | DefinitionNameTaken) -> Conflict:

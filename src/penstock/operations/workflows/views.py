@@ -17,8 +17,8 @@ from penstock.definitions.source.findings import Finding
 from penstock.operations.catalogue.fields import Cursor, IfMatch, Limit, WorkflowId, instant
 from penstock.operations.gate.context import Services
 from penstock.operations.runs.proposals import AuthorView, ProposalView, author_view
-from penstock.runtime.host.signatures import SignatureVerdict
 from penstock.runtime.ports.runs import DefinitionRow
+from penstock.runtime.signatures import SignatureVerdict
 
 __all__ = [
     "Bundle",

@@ -4,7 +4,7 @@ Call `take` directly before a request that costs something, and `settle` when th
 the store, but only for runs that have limits or that are below a run with limits.
 
 Above it: the executors of `llm_call` and `agent_delegate`, and what counts work that is done outside; hosts make the
-budget of an attempt. Below it: the run store's port.
+budget of an attempt. Below it: `tables.spending`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from penstock.base.clock import Clock
 from penstock.base.errors import PenstockError, Unavailable
 from penstock.base.ids import id_for_callers
 from penstock.definitions.model import AgentLimits
-from penstock.runtime.spending import PlacedRun, SpendingStore, Spent, SpentLimit, caller_of
+from penstock.runtime.spending import PlacedRun, Spend, Spent, SpentLimit, caller_of
 
 __all__ = ["BudgetRefusal", "RunBudget", "budget_of", "dollars_of", "nanodollars", "tokens_in"]
 
@@ -41,7 +41,7 @@ class BudgetRefusal:
 class RunBudget:
     """What one attempt may spend."""
 
-    store: SpendingStore
+    spend: Spend
     clock: Clock
     run_id: str
     tenant: str
@@ -52,9 +52,7 @@ class RunBudget:
         pause = _RETRY_SECONDS
         while True:
             try:
-                found = await self.store.spend(
-                    self.run_id, amount, at=self.clock.now_ms(), limits=self.limits, checked=True
-                )
+                found = await self.spend(self.run_id, amount, at=self.clock.now_ms(), limits=self.limits, checked=True)
             except Unavailable:
                 await asyncio.sleep(pause)
                 pause = min(pause * 2, _RETRY_SECONDS_MAX)
@@ -64,20 +62,20 @@ class RunBudget:
     async def settle(self, change: Spent) -> None:
         """Replace the estimate with the actual usage. If the store fails, the estimate keeps counting."""
         try:
-            await self.store.spend(self.run_id, change, at=self.clock.now_ms(), limits=self.limits)
+            await self.spend(self.run_id, change, at=self.clock.now_ms(), limits=self.limits)
         except PenstockError as error:
             _LOGGER.warning(
                 "cannot store what a model used for run %s, so the estimate counts: %s", self.run_id, error.code
             )
 
 
-def budget_of(row: PlacedRun, limits: AgentLimits | None, store: SpendingStore, clock: Clock) -> RunBudget | None:
+def budget_of(row: PlacedRun, limits: AgentLimits | None, spend: Spend, clock: Clock) -> RunBudget | None:
     """Return the budget of a run; None if nothing limits it, and no run above it counts what it spends."""
     if limits is None and not row.labels and row.parent_run_id is None:
         return None  # most activities, at no cost
     if limits is None and caller_of(row.tenant, row.parent_run_id, row.labels) is None:
         return None
-    return RunBudget(store=store, clock=clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
+    return RunBudget(spend=spend, clock=clock, run_id=row.run_id, tenant=row.tenant, limits=limits)
 
 
 def _refusal(found: SpentLimit, tenant: str) -> BudgetRefusal:

@@ -14,7 +14,7 @@ from msgspec.structs import replace
 
 from penstock.base import limits
 from penstock.base.clock import Clock
-from penstock.base.errors import Conflict, Rejected
+from penstock.base.errors import Rejected
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.lazy_import import lazy_import
 from penstock.definitions.canonical import is_newly_signed
@@ -28,50 +28,27 @@ from penstock.governance.authorship import (
     agents_behind,
     is_proposed,
     proposed_message,
-    takes_over,
 )
 from penstock.runtime.chains import BY_AGENT, SENT_LABEL
-from penstock.runtime.host.signatures import SignatureTrust
+from penstock.runtime.definition_rows import definition_row, is_stored
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    DefinitionNameTaken,
     DefinitionOutcome,
     DefinitionPut,
-    DefinitionReader,
     DefinitionRow,
-    RunStore,
 )
+from penstock.runtime.signatures import SignatureTrust
+from penstock.runtime.tables.definitions import Definitions
+from penstock.runtime.tables.runs.store import RunStore
 
-__all__ = ["StoredWorkflows", "definition_row", "is_stored", "name_taken", "proposed_refusal"]
+__all__ = ["StoredWorkflows", "proposed_refusal"]
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build
 else:
     build = lazy_import("penstock.definitions.build.workflow")
-
-
-def definition_row(
-    workflow: Workflow, *, tenant: str, created_by: str | None, at: int, author: Author | None = None
-) -> DefinitionRow:
-    """Return the row in which a store keeps a compiled workflow."""
-    return DefinitionRow(
-        hash=workflow.hash,
-        name=workflow.name,
-        version=workflow.version,
-        document=workflow.document,
-        created_at=at,
-        tenant=tenant,
-        created_by=created_by,
-        author=author,
-    )
-
-
-def is_stored(known: DefinitionRow, workflow: Workflow, author: Author | None) -> bool:
-    """Whether a definition is the stored one, with its signature if it has one, and its author still answers for it."""
-    is_same = known.hash == workflow.hash and not is_newly_signed(known.document, workflow.document)
-    return is_same and not takes_over(known.author, author)
 
 
 @dataclass(slots=True, kw_only=True)
@@ -105,10 +82,10 @@ class StoredWorkflows:
         Raises `Rejected` if the definition has to be signed and is not.
         """
         self.trust.refuse(workflow.name, workflow.document, workflow.hash)
-        known = await self.store.definition_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
+        known = await self.store.definitions.find_named(workflow.name, tenant=tenant) if expected_hash is ANY else None
         if known is None or not is_stored(known, workflow, author):
             row = definition_row(workflow, tenant=tenant, created_by=created_by, at=self.clock.now_ms(), author=author)
-            outcome = await self.store.put_definition(row, expected_hash=expected_hash, call=call(row))
+            outcome = await self.store.definitions.put(row, expected_hash=expected_hash, call=call(row))
             if not isinstance(outcome, DefinitionPut):
                 return outcome
             self._accepted.pop((tenant, workflow.hash), None)  # it may have another author now
@@ -120,11 +97,11 @@ class StoredWorkflows:
 
         Raises `Rejected` if definitions have to be signed and somebody has changed this one in the store.
         """
-        if tenant is not None and await self.store.definition(definition_hash, tenant=tenant) is None:
+        if tenant is not None and await self.store.definitions.find(definition_hash, tenant=tenant) is None:
             return None
         workflow = self._workflows.get(definition_hash)
         if workflow is None:
-            stored = await self.store.definition(definition_hash)
+            stored = await self.store.definitions.find(definition_hash)
             if stored is None:
                 return None
             workflow = await asyncio.to_thread(build.build_workflow, stored.document)
@@ -155,7 +132,7 @@ class StoredWorkflows:
         refused = self.trust.refusal(workflow.name, workflow.document, workflow.hash)
         if refused is None:
             return None
-        stored = await self.store.definition(workflow.hash)
+        stored = await self.store.definitions.find(workflow.hash)
         if stored is not None and is_newly_signed(workflow.document, stored.document):
             refused = self.trust.refusal(workflow.name, stored.document, workflow.hash)
             if refused is None:
@@ -171,10 +148,10 @@ class StoredWorkflows:
         """
         if (tenant, workflow.hash) in self._accepted:
             return None
-        refused = await proposed_refusal(self.store, workflow, tenant, self.authorship)
+        refused = await proposed_refusal(self.store.definitions, workflow, tenant, self.authorship)
         if refused is not None:
             return refused
-        stored = await self.store.definition(workflow.hash, tenant=tenant)
+        stored = await self.store.definitions.find(workflow.hash, tenant=tenant)
         if len(self._accepted) >= limits.ACCEPTED_VERSIONS_KEPT:
             self._accepted.clear()
         self._accepted[tenant, workflow.hash] = () if stored is None else agents_behind(stored.author)
@@ -191,33 +168,16 @@ class StoredWorkflows:
 
     async def workflow_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> Workflow | None:
         """Return the newest definition of a tenant's workflow name."""
-        stored = await self.store.definition_named(name, tenant=tenant)
+        stored = await self.store.definitions.find_named(name, tenant=tenant)
         return None if stored is None else await self.workflow(stored.hash)
 
 
 async def proposed_refusal(
-    store: DefinitionReader, workflow: Workflow, tenant: str, rules: AuthorshipRules
+    definitions: Definitions, workflow: Workflow, tenant: str, rules: AuthorshipRules
 ) -> Refused | None:
     """The refusal for a version that is proposed in a tenant and not yet accepted."""
-    stored = await store.definition(workflow.hash, tenant=tenant)
+    stored = await definitions.find(workflow.hash, tenant=tenant)
     if stored is None or not is_proposed(stored.author, rules):
         return None
     message = proposed_message(f"workflow {workflow.name}", stored.author, workflow.hash)
     return Refused(PROPOSED, message, hint=PROPOSED_HINT)
-
-
-_WHERE = {
-    "tool": "`expose.tool.name`",
-    "prompt": "`expose.prompt.name`",
-    "resource": "`expose.resource.uri`",
-    "webhook": "the `path` of the trigger",
-    "schedule": "the `id` of the trigger",
-}
-
-
-def name_taken(workflow_name: str, taken: DefinitionNameTaken) -> Conflict:
-    """Return the error for a workflow that claims a name of another one."""
-    message = f"{workflow_name} asks for the {taken.kind} {taken.name}, which belongs to the workflow {taken.owner}"
-    other = f"choose another name in {_WHERE[taken.kind]}" if taken.kind in _WHERE else "leave it out"
-    hint = f"{other}, or change or delete {taken.owner} first"
-    return Conflict("NAME_TAKEN", message, hint, {"kind": taken.kind, "name": taken.name, "workflow_id": taken.owner})

@@ -29,14 +29,18 @@ from penstock.runtime.activities.performing import (
     input_of,
     unfit_outcome,
 )
-from penstock.runtime.host.effects import ChildStarter, RunEffects, SpendingClock, activity_call
+from penstock.runtime.child_starts import ChildStarter
+from penstock.runtime.host.effect_host import EffectHost
+from penstock.runtime.host.effects import RunEffects, SpendingClock, activity_call
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.host.timers import Escalate, TimerLoop
 from penstock.runtime.host.watchdog import AbandonedRuns, unattended
-from penstock.runtime.ports.host import Committed, EffectHost, LiveRun
+from penstock.runtime.ports.host import Committed, LiveRun
 from penstock.runtime.ports.runs import Appended
 from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.semaphores import FairSemaphore
+from penstock.runtime.tables.spending import spend
+from penstock.runtime.tables.workers import list_workers, remove_worker
 
 __all__ = ["Driver"]
 
@@ -125,7 +129,7 @@ class Driver:
     def __post_init__(self, escalate: Escalate | None) -> None:
         self._effects = RunEffects(self.host, self.start_child, self.performer)
         host = self.host
-        self._spending = SpendingClock(host.store, host.clock)
+        self._spending = SpendingClock(partial(spend, host.store.database), host.clock)
         self._lease = WorkerLease(
             store=host.store,
             clock=host.clock,
@@ -141,7 +145,7 @@ class Driver:
     async def start(self, *, gone: Sequence[str] = ()) -> None:
         """Take over abandoned work and begin to react to commits. `gone` are workers already known to be dead."""
         for worker_id in gone:
-            await self.host.store.remove_worker(worker_id)
+            await remove_worker(self.host.store.database, worker_id)
         await self._lease.renew()
         self.host.subscribe(self.committed)
         await self._take_over()
@@ -406,9 +410,9 @@ class Driver:
 
     async def _remove_dead_workers(self) -> None:
         """Remove processes without a heartbeat, so that this or another process can take over their runs."""
-        others = [row for row in await self.host.store.workers() if row.worker_id != self.host.worker_id]
+        others = [row for row in await list_workers(self.host.store.database) if row.worker_id != self.host.worker_id]
         for worker in self._dead_workers.look(others):
-            await self.host.store.remove_worker(worker.worker_id, beats=worker.beats)
+            await remove_worker(self.host.store.database, worker.worker_id, beats=worker.beats)
 
     async def _follow_others(self) -> None:
         """Poll for changes by other processes: they may have made work due, or cancelled a run."""

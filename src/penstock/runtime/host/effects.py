@@ -10,20 +10,15 @@ Above it: the driver; hosts that perform effects themselves. Below it: the host 
 from __future__ import annotations
 
 import logging
-from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import TypeAlias
 
 import msgspec
 
 from penstock.base.clock import Clock
 from penstock.base.ids import chain_of, id_in_tenant
-from penstock.base.json import JsonObject
 from penstock.base.traces import TRACE_LABEL
-from penstock.definitions.model import Workflow
-from penstock.definitions.reached import workflow_key
 from penstock.engine import inputs
-from penstock.engine.approved import CHANGED_CODE, approved_reach
+from penstock.engine.approved import approved_reach
 from penstock.engine.effects import (
     CancelChild,
     DeliverSignal,
@@ -46,18 +41,15 @@ from penstock.runtime.activities.performing import (
     TextReaders,
 )
 from penstock.runtime.chains import child_labels, start_successor
+from penstock.runtime.child_starts import ChildStarter, child_start, child_workflow
 from penstock.runtime.ports.host import RunHost, RunSnapshot
-from penstock.runtime.spending import SpendingStore
+from penstock.runtime.spending import Spend
 
 __all__ = [
     "ChildRuns",
-    "ChildStarted",
-    "ChildStarter",
     "RunEffects",
     "SpendingClock",
     "activity_call",
-    "child_start",
-    "child_workflow",
 ]
 
 
@@ -65,16 +57,8 @@ __all__ = [
 class SpendingClock:
     """Where what models cost is counted, and the time."""
 
-    store: SpendingStore
+    spend: Spend
     clock: Clock
-
-
-class ChildStarted(msgspec.Struct, frozen=True):
-    """The child was started, or exists already."""
-
-
-ChildStarter: TypeAlias = Callable[[RunSnapshot, StartChild], Awaitable[Refused | ChildStarted | None]]
-"""Starts a child where somebody has to be asked first; None if nobody has, and the host starts it."""
 
 
 def activity_call(
@@ -104,53 +88,8 @@ def activity_call(
         readers=readers,
         trace=run.row.labels.get(TRACE_LABEL) if run.row.labels else None,
         labels=run.row.labels,
-        budget=None if spending is None else budget_of(run.row, run.workflow.limits, spending.store, spending.clock),
+        budget=None if spending is None else budget_of(run.row, run.workflow.limits, spending.spend, spending.clock),
         approved=approved_reach(state.starter),
-    )
-
-
-async def child_workflow(host: RunHost, parent: RunState, effect: StartChild) -> Workflow | Refused:
-    """Return the version that a child runs: the one approved with its parent, the pinned one, or the newest."""
-    tenant, approved = parent.tenant, approved_reach(parent.starter)
-    if approved is not None:
-        return await _approved_workflow(host, tenant, effect, approved)
-    workflow = await host.workflow_named(effect.workflow_ref, tenant=tenant)
-    if workflow is None:
-        return Refused("WORKFLOW_NOT_FOUND", f"there is no workflow {effect.workflow_ref}")
-    if effect.version_pin in (None, workflow.hash):
-        return workflow
-    pinned = await host.workflow(str(effect.version_pin), tenant=tenant)
-    if pinned is None:
-        return Refused("VERSION_PIN_MISMATCH", f"the pinned version of {effect.workflow_ref} is not known")
-    return pinned
-
-
-async def _approved_workflow(
-    host: RunHost, tenant: str, effect: StartChild, approved: JsonObject
-) -> Workflow | Refused:
-    """Return the version that people saw when they approved the run; a child that was not there then is refused."""
-    version = approved.get(workflow_key(effect.workflow_ref, effect.version_pin))
-    workflow = await host.workflow(version, tenant=tenant) if isinstance(version, str) else None
-    if workflow is None or workflow.name != effect.workflow_ref:
-        message = f"the run was approved without a workflow {effect.workflow_ref}, or that version is gone"
-        return Refused(CHANGED_CODE, message, hint="start the run again, so that it is approved as it is now")
-    return workflow
-
-
-def child_start(parent: RunState, effect: StartChild, at: int) -> inputs.StartRun:
-    """Return the start of a child, which inherits the principal and the trust of its parent."""
-    return inputs.StartRun(
-        at=at,
-        run_id=effect.child_id,
-        input=effect.input,
-        mode=parent.mode,
-        tenant=parent.tenant,
-        parent_run_id=parent.run_id,
-        depth=effect.depth,
-        client_kinds=parent.client_kinds,
-        started_by=parent.started_by,
-        starter=parent.starter,
-        untrusted=parent.untrusted,
     )
 
 

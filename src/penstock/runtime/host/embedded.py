@@ -41,11 +41,12 @@ from penstock.runtime.chains import latest_in_chain, start_successor
 from penstock.runtime.host.deciding import Decider, SlicedFold
 from penstock.runtime.host.definitions import StoredWorkflows
 from penstock.runtime.host.live_runs import EndedRuns, LiveRuns
-from penstock.runtime.host.waiters import RunWatch, Transcripts, moved_within
+from penstock.runtime.host.waiters import RunWatch, Transcripts
 from penstock.runtime.host.writes import FastPath, first_row, first_write, next_write, usage_of
 from penstock.runtime.ports.commits import Commit, commit_of, in_this_context
-from penstock.runtime.ports.host import Committed, LiveRun, Moved, Transcript, Wanted
+from penstock.runtime.ports.host import Committed, LiveRun, Moved, Wanted
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.run_memory import Transcript
 from penstock.runtime.ports.runs import (
     Appended,
     AppendOutcome,
@@ -53,11 +54,12 @@ from penstock.runtime.ports.runs import (
     RunPosition,
     RunQuery,
     RunRow,
-    RunStore,
     RunWrite,
 )
 from penstock.runtime.sandbox.threads import FairThreadPool
 from penstock.runtime.secrets import AnswerSeals, Sealer
+from penstock.runtime.shared_timeouts import moved_within
+from penstock.runtime.tables.runs.store import RunStore
 
 if TYPE_CHECKING:
     from penstock.definitions.build import workflow as build

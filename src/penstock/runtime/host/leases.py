@@ -6,7 +6,7 @@ have been removed, by a monotonic clock that also runs while the process is susp
 activity costs one look at the clock. After it (the process was suspended, or could not write) the store is asked before
 anything starts. A worker that was removed drops its runs and continues under a new name.
 
-Above it: the driver; executors through `ActivityCall.confirm`. Below it: a `WorkStore`, a `Clock`. The moment between
+Above it: the driver; executors through `ActivityCall.confirm`. Below it: a `RunStore`, a `Clock`. The moment between
 the check and the effect remains; a receiver can close that gap with the epoch of the run.
 """
 
@@ -19,7 +19,9 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.errors import Unavailable
-from penstock.runtime.ports.runs import WorkerRow, WorkStore
+from penstock.runtime.ports.runs import WorkerRow
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import record_heartbeat, register_worker, remove_worker
 
 __all__ = ["DeadWorkerDetector", "HeldLease", "WorkerLease"]
 
@@ -32,7 +34,7 @@ _RETRY_SECONDS_MAX = 5.0
 class WorkerLease:
     """Keeps this process registered as a worker. `on_lost` is called first, with the name that was removed."""
 
-    store: WorkStore
+    store: RunStore
     clock: Clock
     worker_id: str
     on_lost: Callable[[str], None]
@@ -75,7 +77,7 @@ class WorkerLease:
             await asyncio.wait((self._renewing,))  # or it would register the process again
         self._valid_until = -1
         self._is_listed = False
-        await self.store.remove_worker(self.worker_id)
+        await remove_worker(self.store.database, self.worker_id)
 
     def _renewed(self, task: asyncio.Task[None]) -> None:
         self._renewing = None
@@ -85,14 +87,14 @@ class WorkerLease:
 
     async def _renew(self) -> None:
         began = self.clock.elapsed_ms()  # the time before it is stored: others may count from the moment it is stored
-        if self._is_listed and not await self.store.heartbeat(self.worker_id, at=self.clock.now_ms()):
+        if self._is_listed and not await record_heartbeat(self.store.database, self.worker_id, at=self.clock.now_ms()):
             lost, self._is_listed, self._valid_until = self.worker_id, False, -1
             self._names += 1
             self.worker_id = f"{self._first_id}.{self._names}"
             self.on_lost(lost)
         if not self._is_listed:
             began = self.clock.elapsed_ms()
-            await self.store.register_worker(self.worker_id, at=self.clock.now_ms())
+            await register_worker(self.store.database, self.worker_id, at=self.clock.now_ms())
             self._is_listed = True
         self._valid_until = began + max(limits.WORKER_LEASE_MS - limits.WORKER_LEASE_MARGIN_MS, 0)
 

@@ -18,7 +18,7 @@ from penstock.base import limits
 from penstock.engine import inputs
 from penstock.engine.effects import WakeUp
 from penstock.engine.outcomes import Refused
-from penstock.runtime.ports.host import EffectHost
+from penstock.runtime.host.effect_host import EffectHost
 from penstock.runtime.ports.runs import RunRow
 
 __all__ = ["Escalate", "TimerLoop"]

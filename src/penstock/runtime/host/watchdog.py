@@ -16,8 +16,9 @@ from dataclasses import dataclass, field
 from penstock.base import limits
 from penstock.base.errors import Unavailable
 from penstock.engine.effects import Effect, StartChild
+from penstock.runtime.host.effect_host import EffectHost
 from penstock.runtime.host.writes import is_work
-from penstock.runtime.ports.host import EffectHost, LiveRun
+from penstock.runtime.ports.host import LiveRun
 
 __all__ = ["AbandonedRuns", "unattended"]
 

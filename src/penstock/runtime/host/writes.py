@@ -31,8 +31,9 @@ from penstock.runtime.host.deciding import Decider
 from penstock.runtime.ports.commits import Commit, commit_of
 from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite, StoredRunChanges
+from penstock.runtime.ports.runs import Appended, AppendOutcome, RunRow, RunWrite
 from penstock.runtime.ports.usage import RunUsage, reported_models, reported_usage
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["FastPath", "first_row", "first_write", "is_work", "next_move", "next_owner", "next_write", "usage_of"]
 
@@ -178,7 +179,7 @@ class FastPath:
 
     __slots__ = ("_decider", "_moved", "_store")
 
-    def __init__(self, decider: Decider, store: StoredRunChanges, moved: Moved) -> None:
+    def __init__(self, decider: Decider, store: RunStore, moved: Moved) -> None:
         self._decider = decider
         self._store = store
         self._moved = moved

@@ -10,7 +10,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import Protocol, TypeVar
 
+from penstock.base.errors import Unavailable
+from penstock.runtime.ports.memory import Erasure, MemoryFull, WordIndex
 from penstock.runtime.ports.platform import CallRecord, KeyNotReplaced, ResourceChanged
+from penstock.runtime.ports.run_index import RunIndex
 from penstock.runtime.ports.runs import DefinitionChanged, DefinitionNameTaken, DefinitionRefused, SequenceConflict
 from penstock.runtime.ports.set_aside import SetAside
 from penstock.runtime.ports.topics import ChangeReader
@@ -18,12 +21,14 @@ from penstock.runtime.ports.transactions import Reader, Row, Transaction, Values
 
 __all__ = ["Database", "is_change"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 _REFUSALS = (
     DefinitionChanged,
     DefinitionNameTaken,
     DefinitionRefused,
     KeyNotReplaced,
+    MemoryFull,
     ResourceChanged,
     SequenceConflict,
 )
@@ -37,10 +42,19 @@ def is_change(outcome: object) -> bool:
 class Database(ChangeReader, Protocol):
     """An open database. When a write returns, its effect is stored; when it raises, nothing was."""
 
-    async def read(self, query: Callable[[Reader], T], *, is_long: bool = False) -> T:
-        """Run several statements. A long query holds up no other reader."""
+    async def open(self) -> None:
+        """Prepare the database; refuse one that a newer release wrote."""
 
-    async def rows(self, statement: str, values: Values = ()) -> list[Row]:
+    async def close(self) -> None:
+        """Finish the work in progress and release all resources."""
+
+    async def read(self, query: Callable[[Reader], T], *, is_short: bool = False, is_long: bool = False) -> T:
+        """Run several statements in one snapshot.
+
+        A short query reads a bounded number of adjacent rows, and costs microseconds. A long one holds up no other.
+        """
+
+    async def rows(self, statement: str, values: Values = (), *, is_short: bool = False) -> list[Row]:
         """Return all rows of one statement."""
 
     async def one(self, statement: str, values: Values = ()) -> Row | None:
@@ -63,6 +77,30 @@ class Database(ChangeReader, Protocol):
         the event loop no longer than others.
         """
 
+    def write_together(
+        self, kind: Callable[[Transaction, list[Item]], list[T]], item: Item, *, call: CallRecord | None = None
+    ) -> Awaitable[T]:
+        """Make a frequent change, like `write`. Consecutive items of one kind are written by one call, if they can be.
+
+        If that call raises `NotTogetherError`, its changes are undone and it is repeated for each item alone.
+        """
+
+    @property
+    def damage(self) -> Unavailable | None:
+        """What is known to be wrong with the database since it was opened. No run is started in a damaged one."""
+
     @property
     def set_aside(self) -> SetAside:
         """What could not be deleted since the database was opened."""
+
+    @property
+    def run_index(self) -> RunIndex:
+        """The index of runs by text, and the order of commits."""
+
+    @property
+    def word_index(self) -> WordIndex:
+        """How this database finds words."""
+
+    @property
+    def erasure(self) -> Erasure:
+        """How this database overwrites what was deleted."""

@@ -9,6 +9,8 @@ The pure engine is hosted, it does not host. A host makes four promises, and eve
 3. **Timers are durable**: a timer that a history waits for fires after a restart too, if late.
 4. **Read and wait** (`RunReader`): an acknowledged write can be read from then on, and waiting costs no polling.
 
+What a process happens to have in memory of its runs is no promise of a host: `run_memory` has these shortcuts.
+
 Operations, schedules, the control plane, the delivery of events and `Run` are written against `RunHost`. The driver is
 written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driver implement it. Their runs are in a
 `RunStore` that several processes share by leases. A host on top of another engine performs effects with `effects` and
@@ -35,7 +37,6 @@ from typing import Protocol, TypeAlias
 
 import msgspec
 
-from penstock.base import limits
 from penstock.base.clock import Clock
 from penstock.base.ids import DEFAULT_TENANT
 from penstock.base.json import JsonValue
@@ -50,33 +51,27 @@ from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.governance.authorship import Author, AuthorshipRules
 from penstock.runtime.activities.progress import ProgressBroadcast
-from penstock.runtime.ports.commits import Commit
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import (
     ANY,
     AnyHash,
-    AppendOutcome,
     DefinitionOutcome,
     DefinitionRow,
     RunPage,
     RunPosition,
     RunQuery,
     RunRow,
-    StoredRun,
-    WorkStore,
 )
 from penstock.runtime.semaphores import FairSemaphore
 
 __all__ = [
     "Committed",
-    "EffectHost",
     "LiveRun",
     "Moved",
     "RunHost",
     "RunInputs",
     "RunReader",
     "RunSnapshot",
-    "Transcript",
     "Wanted",
     "WorkflowReader",
     "WorkflowRegistry",
@@ -147,49 +142,11 @@ Moved: TypeAlias = "asyncio.Future[RunState | None]"
 Wanted: TypeAlias = "Callable[[RunState], bool]"
 
 
-class Transcript:
-    """The pages of one run from its first record on, as far as this process stored them, up to a limit."""
-
-    __slots__ = ("_pages", "_row", "_seq")
-
-    def __init__(self) -> None:
-        self._pages: list[Page] = []
-        self._row: RunRow | None = None
-        self._seq = 0
-
-    def take(self, page: Page, row: RunRow) -> None:
-        """Add what was stored; `row` is the run's row after it."""
-        first, last = _range(page)
-        if first != self._seq + 1 or last > limits.FOLDED_AT_ONCE:
-            self._pages, self._row, self._seq = [], None, limits.FOLDED_AT_ONCE
-            return
-        self._pages.append(page)
-        self._row, self._seq = row, last
-
-    def stored(self, seq: int) -> StoredRun | None:
-        """Return the run with its whole history up to a record, or None if this process did not store all of it."""
-        if self._row is None or self._seq != seq:
-            return None
-        records: list[Record] = []
-        for page in self._pages:
-            records += records_of(page)
-        return StoredRun(self._row, tuple(records))
-
-
-def _range(page: Page) -> tuple[int, int]:
-    if isinstance(page, Move):
-        return page.first_seq, page.last_seq
-    return (page[0].seq, page[-1].seq) if page else (0, 0)
-
-
 class RunReader(Protocol):
     """Reading runs and waiting for them. Nothing here gives a run an input."""
 
     async def read(self, run_id: str) -> RunState | None:
         """Return the state of a run as stored."""
-
-    def known_state(self, row: RunRow) -> RunState | None:
-        """The state of a run that the process has already, if it is the one of an index row; nothing is read."""
 
     async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
         """Return records of a run."""
@@ -218,20 +175,8 @@ class RunReader(Protocol):
         A state that is stored here and is not `wanted` need not wake them.
         """
 
-    async def watched_state(self, run_id: str) -> RunState | None:
-        """Return the state of a run for watchers; a commit in progress may be missing from it."""
-
-    def transcribed(self, run_id: str) -> AbstractContextManager[Transcript]:
-        """Collect what this process stores of a run: for callers about to start it and wait for its end.
-
-        A host that does not see its commits returns an empty transcript; its callers then read the history.
-        """
-
     async def wait_for_end(self, run_id: str, *, timeout_seconds: float) -> RunState | None:
         """Wait until the last run of a chain has ended, or until the timeout; return its state if it exists."""
-
-    async def next_commit(self, *, timeout_seconds: float) -> None:
-        """Wait for any commit of this process, or until the timeout."""
 
     def stop_waiting(self) -> None:
         """End all waits for the end of a run: for a server that stops."""
@@ -330,51 +275,3 @@ class RunHost(RunReader, RunInputs, WorkflowReader, WorkflowRegistry, Protocol):
 
     def follow_authors(self, rules: AuthorshipRules) -> None:
         """Start no version from now on that has to be accepted by these rules, and is not."""
-
-    def perform_also(self, run_id: str) -> None:
-        """Perform a run that another run here waits for, even if this process performs only some runs."""
-
-
-class EffectHost(RunHost, Protocol):
-    """A host that leaves effects and timers to a driver in this process, and notifies it of every commit."""
-
-    worker_id: str
-    """The name under which this process owns runs; it changes after the worker was removed."""
-
-    @property
-    def roots(self) -> tuple[str | None, ...]:
-        """The runs that are performed here, with their child runs; None stands for every run."""
-
-    @property
-    def store(self) -> WorkStore:
-        """Who performs the work of which run, and when the next timer is due."""
-
-    def subscribe(self, listener: Callable[[Committed], None] | None) -> None:
-        """Call a listener with each commit of this process, before its waiters continue; it must not block.
-
-        None removes it.
-        """
-
-    async def live(self, run_id: str) -> LiveRun | None:
-        """Return a run in memory, loading it if needed."""
-
-    def live_runs(self) -> list[LiveRun]:
-        """Return the runs in memory: at least those with tasks, with effects in progress, or with users."""
-
-    async def reloaded(self, run_id: str) -> LiveRun | None:
-        """Return a run as stored now, ignoring the state in memory."""
-
-    def due(self, live: LiveRun, *, at: int | None = None) -> list[Effect]:
-        """Return the effects of a run that are due now, or at a given time."""
-
-    def try_move(self, live: LiveRun, given: Input, /) -> Commit[AppendOutcome] | None:
-        """Like `send`, if only the disk has to be waited for; otherwise do nothing and return None.
-
-        Any outcome but `Appended`, or an error, changed nothing. In all of these cases the caller uses `send`.
-        """
-
-    def may_perform(self, run_id: str) -> bool:
-        """Whether the work of a run may be performed here."""
-
-    async def release(self, live: LiveRun) -> None:
-        """Note that an ended run has no work left."""

@@ -1,22 +1,25 @@
-"""The port of memory: values under keys, in spaces that belong to a tenant, a principal or a session.
+"""Memory: values under keys, in spaces that belong to a tenant, a principal or a session.
 
 Spaces do not see each other. An entry may expire; from then on it does not exist. Deleting an entry erases it: it can
-no longer be found, and the store overwrites its bytes.
+no longer be found, and its bytes are overwritten.
 
-Above it: `operations.memory`. Below it: adapters in `runtime.stores`; one conformance suite defines what they must do.
-It decides nothing: whose space it is, and how long entries are kept, is decided above.
+Every driver has its own way to find words and to overwrite bytes: `WordIndex` and `Erasure`.
+
+Above it: `operations.memory`, `runtime.tables.memory`. Below it: drivers in `runtime.stores`.
 """
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Literal, Protocol, TypeAlias
 
 import msgspec
 
 from penstock.base.json import JsonValue
-from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.transactions import Transaction
 
 __all__ = [
+    "Erasure",
     "MemoryEntry",
     "MemoryFull",
     "MemoryOutcome",
@@ -25,7 +28,7 @@ __all__ = [
     "MemoryRoom",
     "MemoryScope",
     "MemorySpace",
-    "MemoryStore",
+    "WordIndex",
 ]
 
 MemoryScope: TypeAlias = Literal["session", "principal", "tenant"]
@@ -84,37 +87,37 @@ class MemoryFull(msgspec.Struct, frozen=True, kw_only=True):
 MemoryOutcome: TypeAlias = MemoryPut | MemoryFull
 
 
-class MemoryStore(Protocol):
-    """Keeps memory. When a method returns, its effect is stored; when it raises, nothing was.
+class WordIndex(Protocol):
+    """Finds rows of `memory_entries` by the tokens in their columns `place` and `words`.
 
-    Entries that have ended by `now` are not there for any method; they do not count, and a new one may take their key.
+    A token has only letters and digits of ASCII. A space is between two of them.
     """
 
-    async def put(
-        self, space: MemorySpace, entry: MemoryEntry, *, room: MemoryRoom, call: CallRecord | None = None
-    ) -> MemoryOutcome:
-        """Store an entry, in place of one with its key; `created_at` stays that of the first. `updated_at` is now."""
+    def add(self, transaction: Transaction, entry: int) -> None:
+        """Add an entry after it was inserted."""
 
-    async def get(self, space: MemorySpace, key: str, *, now: int) -> MemoryEntry | None:
-        """Return the entry of a key."""
+    def remove(self, transaction: Transaction, entry: int) -> None:
+        """Remove an entry before it is deleted."""
 
-    async def list_entries(
-        self, space: MemorySpace, *, now: int, limit: int, cursor: str | None = None, prefix: str = ""
-    ) -> MemoryPage:
-        """Return entries, ordered by key; with `prefix`, only entries whose keys begin with it."""
+    def match_any(self, place: str, words: Sequence[str]) -> tuple[str, str]:
+        """Return the SQL condition for entries in a place with any of some words, and the value of `:words` in it.
 
-    async def search(self, space: MemorySpace, text: str, *, now: int, limit: int) -> tuple[MemoryEntry, ...]:
-        """Return entries with words of a text in their keys or values.
-
-        Those with the most of its words come first, then those that were changed last. The last word of the text may
-        be the beginning of a word.
+        The last word may be the beginning of one. The condition may select a few entries too many, never too few.
         """
 
-    async def delete(self, space: MemorySpace, key: str, *, now: int, call: CallRecord | None = None) -> bool:
-        """Erase the entry of a key; return whether there was one."""
 
-    async def clear(self, space: MemorySpace, *, now: int, call: CallRecord | None = None) -> int:
-        """Erase all entries of a space; return how many there were."""
+class Erasure(Protocol):
+    """Overwrites the bytes of deleted entries, so that nobody can read them in the files of the database."""
 
-    async def forget(self, *, now: int, limit: int) -> int:
-        """Erase entries that have ended, at most `limit`; return how many. Also completes what was left to erase."""
+    def overwrite(self, transaction: Transaction) -> None:
+        """Overwrite all that was deleted from memory. This takes a time proportional to all that is remembered."""
+
+    async def finish(self) -> None:
+        """Remove the overwritten bytes from the log too, after the commit.
+
+        Raises nothing: if this fails, or a reader needs the bytes, they are left for the next call.
+        """
+
+    @property
+    def is_unfinished(self) -> bool:
+        """Whether bytes may be left in the log, so that `finish` has to be called again."""

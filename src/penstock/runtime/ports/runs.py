@@ -1,19 +1,15 @@
-"""The run store port: what a store must keep for hosts, schedules and operations, and the rows that it keeps.
+"""What is stored of runs, definitions, schedules and workers, and the outcomes of storing it.
 
-A **store** keeps histories, the index of runs, definitions, schedules and workers. A decision is written in one piece:
-its records, the new index row and nothing else, and only if the run is still at the sequence number that the decision
-was made for. Reading and changing are separate protocols, so that code that only reads can say so; `RunStore` is all of
-them. `ports.host` defines what a host promises.
+A decision is written in one piece: its records, the new index row and nothing else, and only if the run is still at the
+sequence number that the decision was made for.
 
-Above it: hosts, the driver, operations. Below it: adapters in `runtime.stores`; the conformance suites in
-``tests/conformance`` define what they must do. Nothing here is specific to a database.
+Above it: hosts, the driver, operations. Below it: nothing but data. `runtime.tables` reads and writes them.
 """
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Mapping, Sequence
 from enum import Enum
-from typing import Final, Literal, Protocol, TypeAlias
+from typing import Final, Literal, TypeAlias
 
 import msgspec
 
@@ -23,9 +19,7 @@ from penstock.engine.pages import Move
 from penstock.engine.records import Record
 from penstock.governance.authorship import Author
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.topics import ChangeReader
 from penstock.runtime.ports.usage import RunUsage, StartQuota
-from penstock.runtime.spending import SpendingStore
 
 __all__ = [
     "ANY",
@@ -35,12 +29,10 @@ __all__ = [
     "Appended",
     "ChangePage",
     "DefinitionChanged",
-    "DefinitionChanges",
     "DefinitionNameTaken",
     "DefinitionOutcome",
     "DefinitionPage",
     "DefinitionPut",
-    "DefinitionReader",
     "DefinitionRefused",
     "DefinitionRow",
     "RunChange",
@@ -48,17 +40,10 @@ __all__ = [
     "RunPosition",
     "RunQuery",
     "RunRow",
-    "RunStore",
     "RunWrite",
-    "ScheduleChanges",
-    "ScheduleReader",
     "ScheduleRow",
     "SequenceConflict",
-    "StoreReader",
     "StoredRun",
-    "StoredRunChanges",
-    "StoredRunReader",
-    "WorkStore",
     "WorkerRow",
 ]
 
@@ -284,207 +269,3 @@ class WorkerRow(msgspec.Struct, frozen=True, kw_only=True):
     worker_id: str
     beats: int
     seen_at: int
-
-
-class StoredRunReader(ChangeReader, Protocol):
-    """Histories and the index of runs, as they are stored."""
-
-    async def load(self, run_id: str) -> StoredRun | None:
-        """Return a run with its whole history."""
-
-    async def history(self, run_id: str, *, after_seq: int = 0, limit: int = 1_000) -> tuple[Record, ...]:
-        """Return records of a run after a sequence number."""
-
-    async def row(self, run_id: str) -> RunRow | None:
-        """Return the index row of a run."""
-
-    async def positions(self, run_ids: Sequence[str]) -> Mapping[str, RunPosition]:
-        """Return the positions of some runs, in one read; runs that do not exist are omitted."""
-
-    async def changes(self, *, after: str | None, since: int, limit: int) -> ChangePage:
-        """Return what any process stored after a position, in that order, without deleted runs.
-
-        Without a position, or with one that cannot be continued (the store was restored, or the row at the position was
-        deleted): everything from a short while before the time `since` on. Then some of it may come again.
-        """
-
-    async def list_runs(self, query: RunQuery) -> RunPage:
-        """Return runs by filter, from an index."""
-
-    async def ended_runs(self, *, before: int, limit: int) -> tuple[RunRow, ...]:
-        """Return at most `limit` runs that `forget_runs` would delete, oldest end first; fewer if they are long."""
-
-
-class StoredRunChanges(Protocol):
-    """Storing and deleting runs; only hosts and housekeeping do that."""
-
-    def append(self, write: RunWrite) -> Awaitable[AppendOutcome]:
-        """Store a decision. Returns at once; the result arrives when the decision is durable.
-
-        It is stored whether the caller waits for the result or not. A store that returns a `commits.Commit` saves the
-        host a task.
-        """
-
-    async def delete_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
-        """Delete runs and return how many were deleted. `call` is the record about the first one.
-
-        Only runs that have ended, have no work left (`has_work`), and whose parent has ended or is deleted too: a live
-        parent would start a child again that it cannot find. The first run of a chain is kept until the others are
-        deleted: its id names the chain, and a second chain of that name would collide with the first.
-        """
-
-    async def forget_runs(self, run_ids: Sequence[str], *, call: CallRecord | None = None) -> int:
-        """Delete runs like `delete_runs`, but set those aside that are damaged. `call` is about all of them."""
-
-    async def delete_ended(self, *, before: int, limit: int) -> int:
-        """Delete runs that ended before a time, like `delete_runs`; oldest end first, at most `limit`.
-
-        May stop early to keep one transaction short; 0 means that nothing is left.
-        """
-
-
-class WorkStore(ChangeReader, SpendingStore, Protocol):
-    """Who performs the work of which run, which processes are alive, and when the next timer is due."""
-
-    async def due(self, *, owner: str, now: int, limit: int, root_run_id: str | None = None) -> tuple[str, ...]:
-        """Return runs with a due timer that no other registered worker owns; `root_run_id` as for `claim`."""
-
-    async def next_wake_at(self, *, after: int) -> int | None:
-        """Return the time of the soonest timer of any run."""
-
-    async def timers_ahead(self, *, after: int, limit: int) -> tuple[RunRow, ...]:
-        """Return runs whose last record and next timer both lie after a time: the traces of a clock that was ahead."""
-
-    async def claim(
-        self, *, owner: str, limit: int, begun: bool | None = None, root_run_id: str | None = None
-    ) -> tuple[str, ...]:
-        """Take over runs with work whose owner is not a registered worker, and return their ids.
-
-        Each begins a new epoch. `begun` chooses: True for runs that had an owner, who may have begun the work; False
-        for runs that had no owner since their work came up. With `root_run_id`, only that run and its child runs.
-        """
-
-    async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
-        """Whether a run has work and no owner, because a process that performs no work moved it. See `claim`."""
-
-    async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
-        """Return an owner's runs with work after a position, in order: position, id, sequence number."""
-
-    async def set_work(self, run_id: str, *, has_work: bool, owner: str | None, expected_epoch: int) -> bool:
-        """Note whether a run has effects to perform; return False if another process took it over since."""
-
-    async def register_worker(self, worker_id: str, *, at: int) -> None:
-        """Register a worker: it owns its runs until it is removed."""
-
-    async def heartbeat(self, worker_id: str, *, at: int) -> bool:
-        """Record a heartbeat of a registered worker; return False if it was removed and others may own its runs."""
-
-    async def remove_worker(self, worker_id: str, *, beats: int | None = None) -> bool:
-        """Remove a worker and return whether it was there; with `beats`, only if it has sent no heartbeat since."""
-
-    async def workers(self) -> tuple[WorkerRow, ...]:
-        """Return every registered worker."""
-
-
-class DefinitionReader(Protocol):
-    """Definitions, as tenants stored them."""
-
-    async def definition(self, definition_hash: str, *, tenant: str | None = None) -> DefinitionRow | None:
-        """Return a definition by hash, as the tenant last stored it; without a tenant, as any tenant did."""
-
-    async def definition_named(self, name: str, *, tenant: str = DEFAULT_TENANT) -> DefinitionRow | None:
-        """Return the newest definition of a name, unless it is deleted."""
-
-    async def definition_versions(
-        self, name: str, *, tenant: str = DEFAULT_TENANT, limit: int, cursor: str | None = None
-    ) -> DefinitionPage:
-        """Return what was stored under a name, newest first, even while the name is deleted.
-
-        Each time that a definition became the newest is one version.
-        """
-
-    async def definitions(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
-        """Return the newest definition of every name that is not deleted; None for those of every tenant."""
-
-    async def list_definitions(
-        self, *, tenant: str | None = DEFAULT_TENANT, prefix: str | None = None, limit: int, cursor: str | None = None
-    ) -> DefinitionPage:
-        """Like `definitions`, ordered by name and in pages; with `prefix`, only the names that begin with it."""
-
-
-class DefinitionChanges(Protocol):
-    """Storing and deleting definitions."""
-
-    async def put_definition(
-        self,
-        definition: DefinitionRow,
-        *,
-        expected_hash: str | AnyHash | None = ANY,
-        call: CallRecord | None = None,
-    ) -> DefinitionOutcome:
-        """Store a definition; new runs use the newest one of a tenant's name.
-
-        Storing one again that is not the newest makes it the newest: that is how to roll back, and how to restore a
-        deleted name. With `expected_hash`, only if that is the newest now; None: only if the name has no definition.
-        The names of its tool, prompt, resource and webhooks belong to it from then on, until a newer version drops them
-        or the workflow is deleted; a name that another workflow has is refused. A new signature makes a new version,
-        too.
-        """
-
-    async def put_definitions(
-        self, definitions: Sequence[tuple[DefinitionRow, str | None]], *, call: CallRecord | None = None
-    ) -> DefinitionPut | DefinitionRefused:
-        """Store definitions one after the other, each with its expected hash: all of them, or none."""
-
-    async def delete_definition(
-        self,
-        name: str,
-        *,
-        tenant: str = DEFAULT_TENANT,
-        expected_hash: str | AnyHash = ANY,
-        call: CallRecord | None = None,
-    ) -> bool:
-        """Hide a name, so that no run starts by it; return whether it existed. It can still be read by its hash.
-
-        With `expected_hash`, only if that is the newest of the name.
-        """
-
-
-class ScheduleReader(Protocol):
-    """Schedules."""
-
-    async def schedules(self, *, tenant: str | None = None) -> tuple[ScheduleRow, ...]:
-        """Return every schedule, or those of a tenant."""
-
-
-class ScheduleChanges(Protocol):
-    """Storing and deleting schedules."""
-
-    async def put_schedule(
-        self,
-        schedule: ScheduleRow,
-        *,
-        expected: ScheduleRow | AnyHash | None = ANY,
-        call: CallRecord | None = None,
-    ) -> bool:
-        """Store a schedule and return whether it was stored.
-
-        With `expected`, only if the stored one equals it; None: only if its id is free.
-        """
-
-    async def delete_schedule(self, schedule_id: str, *, call: CallRecord | None = None) -> bool:
-        """Delete a schedule and return whether it existed."""
-
-
-class StoreReader(StoredRunReader, DefinitionReader, ScheduleReader, Protocol):
-    """The reading half of a store, for views, streams and reports."""
-
-
-class RunStore(StoreReader, StoredRunChanges, WorkStore, DefinitionChanges, ScheduleChanges, Protocol):
-    """Keeps everything a host needs. When a method returns, its effect is stored; when it raises, nothing was."""
-
-    async def open(self) -> None:
-        """Prepare the store; refuse a file that a newer release wrote."""
-
-    async def close(self) -> None:
-        """Finish the work in progress and release all resources."""

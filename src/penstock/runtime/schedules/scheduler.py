@@ -16,7 +16,7 @@ from __future__ import annotations
 import asyncio
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
-from typing import Protocol, TypeAlias
+from typing import TypeAlias
 
 from msgspec.structs import replace
 
@@ -31,8 +31,10 @@ from penstock.engine.inputs import PROGRAM, Initiator
 from penstock.engine.outcomes import Refused
 from penstock.runtime.ports.host import RunHost
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.runs import DefinitionReader, ScheduleChanges, ScheduleReader, ScheduleRow
+from penstock.runtime.ports.runs import ScheduleRow
 from penstock.runtime.schedules.timetables import ClockStepRepair, Timetable, next_fire_at, timetable_of
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import delete_schedule, list_schedules, put_schedule
 
 __all__ = [
     "Fire",
@@ -144,16 +146,12 @@ def _may_belong_to(row: ScheduleRow, workflow_name: str) -> bool:
     return origin_of(row) == "program" or (origin_of(row) == "document" and row.workflow_name == workflow_name)
 
 
-class ScheduleStore(ScheduleReader, ScheduleChanges, DefinitionReader, Protocol):
-    """Where schedules are stored, beside the definitions that they start."""
-
-
 @dataclass(slots=True, kw_only=True)
 class Scheduler:
     """Starts scheduled runs until it is stopped."""
 
     host: RunHost
-    store: ScheduleStore
+    store: RunStore
     report: Callable[[str, BaseException], None] = lambda where, error: None
     fire: Fire | None = None
     """Starts a run of a due schedule; without it, the scheduler starts the run itself, as the embedding program."""
@@ -245,7 +243,7 @@ class Scheduler:
 
     async def keep(self, row: ScheduleRow, known: ScheduleRow | None, *, call: CallRecord | None = None) -> bool:
         """Store a schedule, unless it was changed by another call: no concurrent change may be lost."""
-        kept = await self.store.put_schedule(row, expected=known, call=call)
+        kept = await put_schedule(self.store.database, row, expected=known, call=call)
         self.nudge()
         return kept
 
@@ -264,7 +262,7 @@ class Scheduler:
         A schedule with the id of a trigger that was created elsewhere stays unchanged; `report` is called with it.
         """
         rows = []
-        known = {row.schedule_id: row for row in await self.store.schedules(tenant=tenant)}
+        known = {row.schedule_id: row for row in await list_schedules(self.store.database, tenant=tenant)}
         for schedule_id, trigger in _scheduled(workflow, tenant):
             schedule = trigger.get("schedule")
             if not isinstance(schedule, dict) or trigger.get("enabled") is False:
@@ -279,13 +277,13 @@ class Scheduler:
         asked_for = {row.schedule_id for row in rows}
         for row in known.values():
             if row.workflow_name == workflow.name and origin_of(row) == "document" and row.schedule_id not in asked_for:
-                await self.store.delete_schedule(row.schedule_id)
+                await delete_schedule(self.store.database, row.schedule_id)
         return rows
 
     async def taken(self, workflow: Workflow, *, tenant: str = DEFAULT_TENANT) -> ScheduleRow | None:
         """Return a schedule that a document asks for, and that another workflow or a person made."""
         wanted = {name for name, trigger in _scheduled(workflow, tenant) if trigger.get("enabled") is not False}
-        known = await self.store.schedules(tenant=tenant) if workflow.triggers else ()
+        known = await list_schedules(self.store.database, tenant=tenant) if workflow.triggers else ()
         others = (row for row in known if row.schedule_id in wanted and not _may_belong_to(row, workflow.name))
         return next(others, None)
 
@@ -305,11 +303,13 @@ class Scheduler:
         A process may have died after it stored or deleted a workflow and before it updated the schedules.
         """
         wanted: set[tuple[str, str]] = {
-            (row.tenant, row.workflow_name) for row in await self.store.schedules() if origin_of(row) == "document"
+            (row.tenant, row.workflow_name)
+            for row in await list_schedules(self.store.database)
+            if origin_of(row) == "document"
         }
         cursor: str | None = None
         while True:
-            page = await self.store.list_definitions(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
+            page = await self.store.definitions.list_page(tenant=None, limit=limits.PAGE_LIMIT_MAX, cursor=cursor)
             wanted.update((row.tenant, row.name) for row in page.rows if row.document.get("triggers"))
             cursor = page.next_cursor
             if cursor is None:
@@ -332,11 +332,11 @@ class Scheduler:
         """
         workflow = workflow or await self.host.workflow_named(workflow_name, tenant=tenant)
         asked_for = set() if workflow is None else {schedule_id for schedule_id, _ in _scheduled(workflow, tenant)}
-        for row in await self.store.schedules(tenant=tenant):
+        for row in await list_schedules(self.store.database, tenant=tenant):
             if row.workflow_name != workflow_name:
                 continue
             if origin_of(row) == "document" or (origin_of(row) == "program" and row.schedule_id in asked_for):
-                await self.store.delete_schedule(row.schedule_id)
+                await delete_schedule(self.store.database, row.schedule_id)
 
     async def pause(self, schedule_id: str, *, paused: bool, record: RecordChange | None = None) -> ScheduleRow:
         """Pause a schedule, or resume it from now on."""
@@ -367,7 +367,7 @@ class Scheduler:
 
     async def find(self, schedule_id: str) -> ScheduleRow | None:
         """Return a schedule by the id that it is stored under."""
-        return next((row for row in await self.store.schedules() if row.schedule_id == schedule_id), None)
+        return next((row for row in await list_schedules(self.store.database) if row.schedule_id == schedule_id), None)
 
     async def _existing(self, schedule_id: str) -> ScheduleRow:
         row = await self.find(schedule_id)
@@ -388,7 +388,7 @@ class Scheduler:
                 last_run_id=last_run_id,
                 spec=asked_for if refused is None else {**asked_for, _REFUSED: refused},
             )
-            if await self.store.put_schedule(noted, expected=current):
+            if await put_schedule(self.store.database, noted, expected=current):
                 return
 
     async def _loop(self) -> None:
@@ -413,7 +413,7 @@ class Scheduler:
         now = self.host.clock.now_ms()
         outcomes: dict[str, FireOutcome] = {}
         async with self._starting:
-            for listed in await self.store.schedules():
+            for listed in await list_schedules(self.store.database):
                 row = (
                     listed
                     if listed.paused or self._clock_steps.fits(listed, now)
@@ -427,7 +427,7 @@ class Scheduler:
     async def _corrected(self, row: ScheduleRow, now: int) -> ScheduleRow:
         """Correct the fire time of a schedule that was computed by a clock that was ahead."""
         placed = replace(row, next_at=self._clock_steps.next_at(row, now))
-        return placed if await self.store.put_schedule(placed, expected=row) else row
+        return placed if await put_schedule(self.store.database, placed, expected=row) else row
 
     async def _fire(self, row: ScheduleRow, moment: int, now: int) -> FireOutcome:
         timetable = timetable_of(row.spec)

@@ -1,6 +1,5 @@
-"""Store adapters: runs and everything beside them, in memory and in an SQLite file.
+"""Drivers of databases, and what is stored with statements of one database only: graphs and memory.
 
-Each adapter implements the two ports `runtime.ports.runs` and `runtime.ports.platform`. `rules` holds the behaviour
-that both must share. Stores do not import executors, and only `app` names a concrete store. Read `memory` first: it is
-the reference.
+A driver implements `runtime.ports.database`; `runtime.tables` has the SQL that is the same for every database. Stores
+do not import executors, and only `app` names a driver. Read `sqlite` first.
 """

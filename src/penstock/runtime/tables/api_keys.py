@@ -11,7 +11,7 @@ from penstock.runtime.tables.codec import RowCodec, encode_json, json_column
 from penstock.runtime.tables.listings import cut_page, key_cursor, key_position, platform_page_size
 from penstock.runtime.tables.outcomes import is_text, key_conflict
 
-__all__ = ["list_keys", "put_key", "read_key", "replace_key", "touch_keys"]
+__all__ = ["list_keys", "put_key", "read_key", "replace_key", "touch_keys", "write_revocations"]
 
 _KEYS = RowCodec(
     "api_keys",
@@ -35,6 +35,15 @@ _PUT = (
 _READ = f"SELECT {_KEYS.columns} FROM api_keys WHERE key_id = ?"
 _TOUCH = "UPDATE api_keys SET last_used_at = ? WHERE key_id = ? AND coalesce(last_used_at, -1) < ?"
 _SUCCESSORS = "SELECT key_id FROM api_keys WHERE tenant = ? AND replaces = ? ORDER BY created_at, key_id LIMIT 1"
+# A principal that is a key is called `key:ID`.
+_MADE_BY = (
+    "WITH RECURSIVE made (key_id) AS ("
+    "SELECT key_id FROM api_keys WHERE tenant = :tenant AND created_by = :maker"
+    " UNION SELECT later.key_id FROM api_keys AS later JOIN made ON later.created_by = 'key:' || made.key_id"
+    " WHERE later.tenant = :tenant)"
+    " SELECT key_id FROM api_keys WHERE revoked_at IS NULL AND key_id IN (SELECT key_id FROM made) ORDER BY key_id"
+)
+_REVOKE = "UPDATE api_keys SET revoked_at = ? WHERE key_id = ? AND revoked_at IS NULL"
 
 
 async def put_key(database: Database, key: KeyRow, *, call: CallRecord | None = None) -> None:
@@ -68,6 +77,16 @@ async def replace_key(
         return KeyReplaced()
 
     return await database.write(change, call=call)
+
+
+def write_revocations(transaction: Transaction, tenant: str, maker: str, at: int) -> list[str]:
+    """Revoke the keys that a principal made, and those that were made with them. Return the ids of those that ended."""
+    made = {"tenant": tenant, "maker": maker}
+    for (key_id,) in transaction.rows(_MADE_BY, made):
+        transaction.lock(f"key/{key_id}")
+    ended = [str(key_id) for (key_id,) in transaction.rows(_MADE_BY, made)]  # with successors that were just made
+    transaction.many(_REVOKE, [(at, key_id) for key_id in ended])
+    return ended
 
 
 async def read_key(database: Database, key_id: str) -> KeyRow | None:

@@ -2,12 +2,17 @@
 
 Deliveries are numbered as they are queued. Listings are ordered by that number, and so are deliveries that are due at
 the same time.
+
+Several servers send from one queue. One of them claims a delivery before it sends it, and no other can until the claim
+ends. What came of the attempt is stored only if nobody changed the delivery meanwhile.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
 from typing import Any
+
+from msgspec.structs import replace
 
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord, DeliveryPage, DeliveryRow
@@ -18,6 +23,8 @@ from penstock.runtime.tables.listings import cut_page, number_cursor, number_pos
 
 __all__ = [
     "add_deliveries",
+    "change_delivery",
+    "claim_delivery",
     "deliveries_statement",
     "forget_deliveries",
     "list_deliveries",
@@ -36,6 +43,8 @@ _INSERT = f"INSERT INTO deliveries {_DELIVERIES.insert} ON CONFLICT DO NOTHING"
 _STORED = f"SELECT {checked_columns('deliveries')} FROM deliveries WHERE {_NAMED}"
 _OUTCOME = ("state", "attempts", "next_at", "updated_at", "last_status", "last_error")
 _SAVE = f"UPDATE deliveries SET {', '.join(f'{name} = ?' for name in _OUTCOME)}, checksum = ? WHERE {_NAMED}"
+# What a claim changes, so that nobody who saw the delivery before can claim or change it.
+_SEEN = ("state", "attempts", "next_at")
 _DUE = (
     f"SELECT {_COLUMNS} FROM deliveries WHERE state = 'pending' AND {_DUE_AT} <= ? ORDER BY {_DUE_AT}, number LIMIT ?"
 )
@@ -70,19 +79,44 @@ async def read_next_delivery_at(database: Database) -> int | None:
     return None if found is None else int(found)
 
 
+async def claim_delivery(database: Database, seen: DeliveryRow, *, now: int, until: int) -> DeliveryRow | None:
+    """Claim a due delivery for an attempt, which counts from now on. Return it as claimed, or None if it changed.
+
+    It is due again at `until`, so that another server tries again if this one dies meanwhile.
+    """
+    claimed = replace(seen, attempts=seen.attempts + 1, next_at=until, updated_at=now)
+    return claimed if await change_delivery(database, seen, claimed) else None
+
+
+async def change_delivery(database: Database, seen: DeliveryRow, after: DeliveryRow) -> bool:
+    """Store another state of a pending delivery, unless somebody changed or claimed it since it was seen.
+
+    Return whether it is stored. Event, endpoint and run do not change.
+    """
+    return await database.write(lambda transaction: _write_outcome(transaction, after, seen=seen))
+
+
 async def save_delivery(database: Database, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-    """Store the outcome of an attempt. Event, endpoint and run do not change; unknown ids are ignored."""
-    named = (delivery.tenant, delivery.delivery_id)
-    outcome = {name: getattr(delivery, name) for name in _OUTCOME}
+    """Store another state of a delivery, whoever has claimed it. Unknown ids are ignored."""
 
     def change(transaction: Transaction) -> None:
-        transaction.lock(f"delivery/{delivery.tenant}/{delivery.delivery_id}")
-        found = transaction.one(_STORED, named)
-        if found is not None:
-            stored = {**dict(zip(CHECKED["deliveries"], found, strict=True)), **outcome}
-            transaction.execute(_SAVE, (*outcome.values(), row_checksum([*stored.values()]), *named))
+        _write_outcome(transaction, delivery)
 
     await database.write(change, call=call)
+
+
+def _write_outcome(transaction: Transaction, after: DeliveryRow, *, seen: DeliveryRow | None = None) -> bool:
+    named = (after.tenant, after.delivery_id)
+    transaction.lock(f"delivery/{after.tenant}/{after.delivery_id}")
+    found = transaction.one(_STORED, named)
+    if found is None:
+        return False
+    stored = dict(zip(CHECKED["deliveries"], found, strict=True))
+    if seen is not None and any(stored[name] != getattr(seen, name) for name in _SEEN):
+        return False
+    outcome = {name: getattr(after, name) for name in _OUTCOME}
+    transaction.execute(_SAVE, (*outcome.values(), row_checksum([*{**stored, **outcome}.values()]), *named))
+    return True
 
 
 async def read_delivery(database: Database, tenant: str, delivery_id: str) -> DeliveryRow | None:

@@ -1,6 +1,6 @@
-"""Rules of memory that all stores share: what is a word of an entry, how found entries are ordered, what is its size.
+"""Rules of memory: what is a word of an entry, how found entries are ordered, what is its size.
 
-Above it: the adapters. Below it: the port.
+Above it: `memory`. Below it: the port.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from itertools import takewhile
 from typing import Any
 
@@ -37,20 +37,26 @@ __all__ = [
     "drop_mark",
     "list_all_resources",
     "list_resources",
+    "lock_resource",
     "put_resource",
     "put_resources",
     "read_mark",
     "read_resource",
     "set_mark",
     "stored_mark",
+    "stored_resource",
     "write_deletion",
+    "write_deletions",
     "write_mark",
     "write_resource",
+    "write_resources",
 ]
 
 _RESOURCES = RowCodec("resources", ResourceRow, body=json_column(dict[str, Any]), author=author_of_column)
 _COLUMNS = _RESOURCES.columns
 _NAMED = "kind = ? AND tenant = ? AND resource_id = ?"
+_READ = f"SELECT {_COLUMNS} FROM resources WHERE {_NAMED}"
+_DELETE = f"DELETE FROM resources WHERE {_NAMED}"
 _PUT = (
     f"INSERT INTO resources {_RESOURCES.insert} ON CONFLICT (kind, tenant, resource_id) DO UPDATE SET"
     " body = excluded.body, etag = excluded.etag, updated_at = excluded.updated_at, updated_by = excluded.updated_by,"
@@ -84,9 +90,7 @@ async def put_resources(
     database: Database, resources: Sequence[ResourceRow], *, call: CallRecord | None = None
 ) -> None:
     """Store resources, replacing existing ones: all of them, or none."""
-    # In the order of their keys, so that two transactions never wait for each other.
-    ordered = sorted(resources, key=lambda resource: (resource.kind, resource.tenant, resource.resource_id))
-    given = [_values_of(resource) for resource in ordered]
+    given = _ordered_values(resources)
     await database.write(
         lambda transaction: transaction.many(_PUT, given), call=call, is_long=len(given) > _ROWS_AT_ONCE_MAX
     )
@@ -114,6 +118,11 @@ def write_resource(
     return _write_version(transaction, resource, _values_of(resource), expected_etag)
 
 
+def write_resources(transaction: Transaction, resources: Sequence[ResourceRow]) -> None:
+    """Do what `put_resources` does, in a transaction."""
+    transaction.many(_PUT, _ordered_values(resources))
+
+
 def write_deletion(
     transaction: Transaction, tenant: str, kind: str, resource_id: str, expected_etag: str
 ) -> ResourceDeleted | ResourceChanged:
@@ -121,8 +130,18 @@ def write_deletion(
     current_etag = _locked_etag(transaction, tenant, kind, resource_id)
     if current_etag is None or expected_etag not in (ANY_ETAG, current_etag):
         return ResourceChanged(current_etag)
-    transaction.execute(f"DELETE FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
+    transaction.execute(_DELETE, (kind, tenant, resource_id))
     return ResourceDeleted()
+
+
+def write_deletions(transaction: Transaction, tenant: str, kind: str, resource_ids: Iterable[str]) -> None:
+    """Delete resources in a transaction, whatever their versions; unknown ids are ignored."""
+    transaction.many(_DELETE, [(kind, tenant, resource_id) for resource_id in sorted(resource_ids)])
+
+
+def lock_resource(transaction: Transaction, tenant: str, kind: str, resource_id: str) -> None:
+    """Let no other transaction change a resource with a condition until the end of this one."""
+    transaction.lock(f"resource/{kind}/{tenant}/{resource_id}")
 
 
 def _write_version(
@@ -137,9 +156,15 @@ def _write_version(
 
 
 def _locked_etag(transaction: Transaction, tenant: str, kind: str, resource_id: str) -> str | None:
-    transaction.lock(f"resource/{kind}/{tenant}/{resource_id}")
+    lock_resource(transaction, tenant, kind, resource_id)
     found = transaction.one(f"SELECT etag FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
     return None if found is None else str(found[0])
+
+
+def _ordered_values(resources: Sequence[ResourceRow]) -> list[list[object]]:
+    """Return what is stored of resources in the order of their keys, so that transactions never wait for each other."""
+    ordered = sorted(resources, key=lambda resource: (resource.kind, resource.tenant, resource.resource_id))
+    return [_values_of(resource) for resource in ordered]
 
 
 def _values_of(resource: ResourceRow) -> list[object]:
@@ -148,8 +173,14 @@ def _values_of(resource: ResourceRow) -> list[object]:
 
 async def read_resource(database: Database, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
     """Return a resource by id."""
-    found = await database.rows(f"SELECT {_COLUMNS} FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
+    found = await database.rows(_READ, (kind, tenant, resource_id))
     return _RESOURCES.row(found[0]) if found else None
+
+
+def stored_resource(reader: Reader, tenant: str, kind: str, resource_id: str) -> ResourceRow | None:
+    """Do what `read_resource` does, in a transaction."""
+    found = reader.one(_READ, (kind, tenant, resource_id))
+    return None if found is None else _RESOURCES.row(found)
 
 
 async def list_resources(

@@ -2,10 +2,9 @@
 
 Two loops run beside the runs, which never wait for them. One queues new events (`feed`). The other sends deliveries
 that are due: signed, a few at a time, fewer to one receiver, and again after growing pauses. Deliveries that cannot be
-delivered become dead. Before a row is sent, its next attempt is postponed for as long as sending may take: if the
-process dies meanwhile, the row is sent again, and two processes that share a store seldom send the same row. An
-endpoint that fails several times in a row is paused, so that its backlog does not hold up the others; one that answers
-410 is disabled.
+delivered become dead. A server claims a delivery before it sends it, for longer than sending may take: servers on one
+database never send it at the same time, and if the one that claimed it dies, it is sent again. An endpoint that fails
+several times in a row is paused, so that its backlog does not hold up the others; one that answers 410 is disabled.
 
 Above it: `app` starts and stops it. Below it: the platform's queue, a `Sender` that knows where events may go.
 """
@@ -28,12 +27,18 @@ from penstock.base.json import JsonObject
 from penstock.governance.authorship import AuthorshipRules
 from penstock.governance.webhook_signatures import standard_headers
 from penstock.runtime.ports.database import Database
-from penstock.runtime.ports.host import RunReader
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
-from penstock.runtime.ports.runs import RunRow, StoredRunReader
+from penstock.runtime.ports.run_memory import RunMemory
+from penstock.runtime.ports.runs import RunRow
 from penstock.runtime.ports.topics import Mark, Topic
-from penstock.runtime.tables.deliveries import list_due_deliveries, read_next_delivery_at, save_delivery
+from penstock.runtime.tables.deliveries import (
+    change_delivery,
+    claim_delivery,
+    list_due_deliveries,
+    read_next_delivery_at,
+)
 from penstock.runtime.tables.resources import list_all_resources
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, endpoint_of, signing_secrets, why_not_sent
 from penstock.runtime.webhooks.feed import DeliveryFeed
 
@@ -45,8 +50,9 @@ _FEED_PAUSE_SECONDS = 0.05
 _QUEUE_LOOK_SECONDS = 5.0
 # After the store failed.
 _FAULT_PAUSE_SECONDS = 1.0
-# What sending may take beside the receiver's own time: resolving, connecting, storing the outcome.
-_LEASE_MARGIN_MS = 10_000
+# How long a claim holds beside the receiver's own time: for what is read before and stored after, and for clocks of
+# servers that differ.
+_CLAIM_MARGIN_MS = 15_000
 # How long a delivery is postponed if its receiver already has as many as it may have at once.
 _BUSY_PAUSE_MS = 1_000
 _FAILURES_BEFORE_REST = 3
@@ -137,8 +143,8 @@ class DeliveryDispatcher:
     """Queues and sends events from `start` until `stop`. `report` receives errors that no caller would see."""
 
     platform: Database
-    store: StoredRunReader
-    host: RunReader
+    store: RunStore
+    runs: RunMemory
     clock: Clock
     pepper: bytes
     sender: Sender
@@ -200,7 +206,7 @@ class DeliveryDispatcher:
                 mark = None
                 await asyncio.sleep(_FAULT_PAUSE_SECONDS)
             await asyncio.sleep(_FEED_PAUSE_SECONDS)
-            await self.host.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS)
+            await self.runs.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS)
 
     async def _queue_everything(self) -> None:
         has_more = True
@@ -245,7 +251,7 @@ class DeliveryDispatcher:
             (row.tenant, row.resource_id): row for row in await list_all_resources(self.platform, ENDPOINT_KIND)
         }
         is_full_look = len(due) >= limits.DELIVERIES_PER_LOOK
-        put_off: list[DeliveryRow] = []
+        put_off: list[tuple[DeliveryRow, DeliveryRow]] = []
         chosen: list[tuple[DeliveryRow, ResourceRow]] = []
         for delivery in due:
             name = delivery.tenant, delivery.endpoint_id
@@ -253,28 +259,33 @@ class DeliveryDispatcher:
             row = endpoints.get(name)
             if row is None or (message := why_not_sent(row, self.options.authorship)) is not None:
                 message = "the endpoint was deleted" if row is None else message
-                put_off.append(replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message))
+                dead = replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
+                put_off.append((delivery, dead))
             elif health.rests_until > now:
-                put_off.append(replace(delivery, next_at=health.rests_until))
+                put_off.append((delivery, replace(delivery, next_at=health.rests_until)))
             elif health.sending >= self.options.per_endpoint_max:
                 if is_full_look:
-                    put_off.append(replace(delivery, next_at=now + _BUSY_PAUSE_MS))
+                    put_off.append((delivery, replace(delivery, next_at=now + _BUSY_PAUSE_MS)))
             elif len(self._sending) + len(chosen) < self.options.at_once_max:
                 health.sending += 1
                 chosen.append((delivery, row))
-        lease_until = now + round(self.options.timeout_seconds * 1000) + _LEASE_MARGIN_MS
-        leased = [
-            replace(delivery, attempts=delivery.attempts + 1, next_at=lease_until, updated_at=now)
-            for delivery, _ in chosen
-        ]
-        try:
-            await asyncio.gather(*(save_delivery(self.platform, row) for row in (*put_off, *leased)))
-        except BaseException:
-            for delivery, _ in chosen:
-                self._health[delivery.tenant, delivery.endpoint_id].sending -= 1
-            raise
-        for delivery, (_, row) in zip(leased, chosen, strict=True):
-            self._sending.add(asyncio.ensure_future(self._attempt(delivery, row)))
+        postponing = asyncio.gather(*(change_delivery(self.platform, seen, after) for seen, after in put_off))
+        await asyncio.gather(postponing, self._claim(chosen, now))
+
+    async def _claim(self, chosen: Sequence[tuple[DeliveryRow, ResourceRow]], now: int) -> None:
+        """Claim deliveries, and send those that no other server claimed first."""
+        until = now + round(self.options.timeout_seconds * 1000) + _CLAIM_MARGIN_MS
+        claims = (claim_delivery(self.platform, delivery, now=now, until=until) for delivery, _ in chosen)
+        failed: BaseException | None = None
+        outcomes = await asyncio.gather(*claims, return_exceptions=True)
+        for outcome, (delivery, row) in zip(outcomes, chosen, strict=True):
+            if isinstance(outcome, DeliveryRow):
+                self._sending.add(asyncio.ensure_future(self._attempt(outcome, row)))
+                continue
+            self._health[delivery.tenant, delivery.endpoint_id].sending -= 1
+            failed = outcome or failed
+        if failed is not None:
+            raise failed
 
     async def _attempt(self, delivery: DeliveryRow, row: ResourceRow) -> None:
         health = self._health[delivery.tenant, delivery.endpoint_id]
@@ -284,12 +295,14 @@ class DeliveryDispatcher:
             if event is None or event.is_withheld:
                 await self._drop(delivery)
                 is_over = event is None and endpoint.notification is not None
+            elif not self._has_time(delivery):
+                return  # another server may have claimed it meanwhile
             else:
                 outcome = await self._sent(delivery, row, endpoint, event)
                 is_over = await self._settle(delivery, row, outcome, health) and event.is_last
             if is_over and self.remove is not None:
                 await self.remove(row)
-        except Exception as error:  # the row is already postponed, and is tried again
+        except Exception as error:  # the claim ends, and the delivery is tried again
             self.report(f"delivery {delivery.delivery_id}", error)
         finally:
             health.sending -= 1
@@ -297,11 +310,14 @@ class DeliveryDispatcher:
             self._sending.discard(asyncio.current_task())
             self._queue_wake.set()
 
+    def _has_time(self, delivery: DeliveryRow) -> bool:
+        """Whether the receiver can take all its time before the claim ends. False after the process was suspended."""
+        return self.clock.now_ms() + round(self.options.timeout_seconds * 1000) < (delivery.next_at or 0)
+
     async def _drop(self, delivery: DeliveryRow) -> None:
         now, message = self.clock.now_ms(), "the creator of the webhook may not see the run"
-        await save_delivery(
-            self.platform, replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
-        )
+        dropped = replace(delivery, state="dead", next_at=None, updated_at=now, last_error=message)
+        await change_delivery(self.platform, delivery, dropped)
 
     async def _sent(
         self, delivery: DeliveryRow, row: ResourceRow, endpoint: Endpoint, event: ShownEvent
@@ -320,15 +336,15 @@ class DeliveryDispatcher:
         )
 
     async def _settle(self, delivery: DeliveryRow, row: ResourceRow, outcome: Sent | NotSent, health: _Health) -> bool:
-        """Store the result of an attempt; return whether it was the last one."""
+        """Store the result of an attempt, unless the delivery was changed meanwhile; return whether it was the last."""
         now = self.clock.now_ms()
         status = outcome.status if isinstance(outcome, Sent) else None
         message = f"the receiver answered {status}" if isinstance(outcome, Sent) else outcome.reason
         after = replace(delivery, updated_at=now, last_status=status, last_error=message)
         if status is not None and 200 <= status < 300:  # noqa: PLR2004  # the statuses of success
             health.failures, health.rests_until = 0, 0
-            await save_delivery(self.platform, replace(after, state="delivered", next_at=None, last_error=None))
-            return True
+            delivered = replace(after, state="delivered", next_at=None, last_error=None)
+            return await change_delivery(self.platform, delivery, delivered)
         self._failed(health, now)
         state: Literal["pending", "dead"] = "pending"
         if status == _GONE:
@@ -337,8 +353,8 @@ class DeliveryDispatcher:
         elif delivery.attempts >= self.options.attempts_max:
             state = "dead"
         next_at = now + self._delay_ms(delivery, outcome) if state == "pending" else None
-        await save_delivery(self.platform, replace(after, state=state, next_at=next_at))
-        return state == "dead"
+        is_stored = await change_delivery(self.platform, delivery, replace(after, state=state, next_at=next_at))
+        return is_stored and state == "dead"
 
     def _failed(self, health: _Health, now: int) -> None:
         health.failures += 1

@@ -23,9 +23,10 @@ from penstock.base.json import JsonValue
 from penstock.engine.records import Record
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import DeliveryRow, ResourceRow
-from penstock.runtime.ports.runs import RunChange, RunRow, StoredRunReader
+from penstock.runtime.ports.runs import RunChange, RunRow
 from penstock.runtime.tables.deliveries import add_deliveries
 from penstock.runtime.tables.resources import list_all_resources, read_mark, set_mark
+from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.webhooks.endpoints import ENDPOINT_KIND, Endpoint, delivery_id_of, endpoint_of
 from penstock.runtime.webhooks.events import RunEvent, cloud_event, held_event, run_events
 
@@ -53,7 +54,7 @@ class DeliveryFeed:
     """Queues deliveries. `source` is the prefix of every event's `source`: the address of the API, if it is known."""
 
     platform: Database
-    store: StoredRunReader
+    store: RunStore
     clock: Clock
     source: str = ""
     caller_of: Callable[[RunRow], str | None] = _nobody

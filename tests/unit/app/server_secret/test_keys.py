@@ -79,16 +79,3 @@ def test_a_look_does_not_need_the_audit_key(tmp_path: Path, monkeypatch: pytest.
     monkeypatch.setenv("SERVER_SECRET", "0a" * 32)
     monkeypatch.delenv("AUDIT_KEY", raising=False)
     assert asyncio.run(open_named(tmp_path / "penstock.db", looks_only=True)) == b"\n" * 32
-
-
-def test_a_program_may_keep_the_secret_in_another_file(tmp_path: Path) -> None:
-    secret = tmp_path / "own.secret"
-
-    async def scenario() -> None:
-        async with Penstock.open(tmp_path / "penstock.db", pepper_file=secret, perform=False) as penstock:
-            assert penstock.storage.keys == ServerKeys.beside(tmp_path / "penstock.db", secret)
-            async with open_gate(penstock):
-                pass
-
-    asyncio.run(scenario())
-    assert {path.name for path in tmp_path.iterdir()} == {"penstock.db", "own.secret"}

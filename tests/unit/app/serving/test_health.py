@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from penstock.app.drivers import in_memory
+from penstock.app.drivers import temporary_storage
 from penstock.app.penstock import Penstock
 from penstock.app.serving.health import health_checks
 from penstock.operations.system.health import is_ready
@@ -15,7 +15,7 @@ def test_a_server_without_trouble_is_well(tmp_path: Path) -> None:
     async def body() -> None:
         async with Penstock.open(tmp_path / "penstock.db") as penstock:
             assert await health_checks(penstock)() == {"store": "ok", "runs": "ok"}
-        async with Penstock.open(storage=in_memory(), perform=False) as penstock:
+        async with Penstock.open(storage=temporary_storage(), perform=False) as penstock:
             assert await health_checks(penstock)() == {"store": "ok", "runs": "ok"}
 
     asyncio.run(body())

@@ -125,3 +125,23 @@ def test_a_broken_file_of_cases_is_named(tmp_path: Path, text: str) -> None:
     result = runner.invoke(app, ["test", path])
     assert result.exit_code == 2
     assert "flow.tests.yaml" in result.stderr
+
+
+def test_without_files_the_cases_of_the_project_run(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "flows").mkdir()
+    write(tmp_path / "flows", FLOW)
+    write(tmp_path, "workflows: {paths: [flows/*.yaml]}\n", "penstock.yaml")
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["test"])
+    assert (result.exit_code, result.stdout.splitlines()[-1]) == (0, "1 passed, 1 skipped"), result.output
+
+
+def test_without_files_outside_a_project_the_command_asks_for_files(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    result = runner.invoke(app, ["test"])
+    assert (result.exit_code, result.stderr) == (
+        2,
+        "error: no files given, and no penstock.yaml here: name the files\n",
+    )

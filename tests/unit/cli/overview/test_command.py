@@ -71,6 +71,15 @@ def test_in_a_project_it_names_the_project_and_its_database() -> None:
     assert found["next"][0]["command"] == "penstock dev"
 
 
+def test_beside_a_server_it_does_not_propose_another_one() -> None:
+    here = Position(
+        version="1", folder="/x", project="penstock.yaml", project_above=None, kind="file", place="penstock.db",
+        exists=True, listening="http://127.0.0.1:5151",
+    )  # fmt: skip
+    commands = [command for command, _ in next_steps(here)]
+    assert commands == ["penstock runs top", "penstock test", "penstock mcp install CLIENT"]
+
+
 def test_below_a_project_it_leads_to_the_project(folder: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     penstock("init")
     monkeypatch.chdir(folder / "workflows")

@@ -90,3 +90,9 @@ def test_each_commented_example_works_when_it_alone_is_uncommented(
             pass
 
     asyncio.run(start())
+
+
+def test_what_init_prints_fits_into_a_terminal() -> None:
+    menu = [f"  {number}  {item.name:<10}{item.title}" for number, item in enumerate(TEMPLATES.values(), 1)]
+    commands = [f"  {command}   {purpose}" for item in TEMPLATES.values() for command, purpose in item.next]
+    assert [line for line in (*menu, *commands) if len(line) > 78] == []

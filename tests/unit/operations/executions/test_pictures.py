@@ -98,7 +98,7 @@ def test_a_view_made_from_the_state_in_memory_is_the_one_that_its_history_gives(
         assert stored is not None
         definition = await host.workflow(stored.row.definition_hash)
         assert definition is not None
-        state = host.known_state(stored.row)
+        state = caller.penstock.run_memory.known_state(stored.row)
         assert state is not None
         folded = view_of_run(stored.row, definition, stored.records, "/api/v0")
         assert view_of_run(stored.row, definition, stored.records, "/api/v0", state=state) == folded

@@ -14,6 +14,7 @@ from penstock.operations.gate.context import Credentials
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import KeyRow
 from penstock.runtime.tables.api_keys import put_key, read_key, touch_keys
+from penstock.runtime.tables.workers import list_workers
 from tests.unit.operations.conftest import Caller, OpenGate
 
 pytestmark = pytest.mark.anyio
@@ -43,7 +44,7 @@ async def test_a_key_that_another_process_revokes_fails_on_the_next_request(open
         finally:
             elsewhere.close()
         # Another request is another turn of the event loop.
-        await caller.penstock.store.workers()
+        await list_workers(caller.penstock.store.database)
         assert (await reader.refusal("workflow.list")).code == "KEY_REVOKED"
         await other.call("workflow.list")
 

@@ -72,7 +72,7 @@ async def test_a_call_whose_caller_left_waits_for_nothing_any_more(open_caller: 
             caller.outcome("workflow.execute", workflow_id="ask", input={}, sync=True, wait_seconds=300)
         )
         while not (await caller.call("execution.list"))["items"]:
-            await caller.penstock.host.next_commit(timeout_seconds=1)
+            await caller.penstock.run_memory.next_commit(timeout_seconds=1)
         calling.cancel()
         async with asyncio.timeout(SECONDS_MAX):  # less than the call would have waited
             await caller.gate.finish()

@@ -11,30 +11,20 @@ from penstock.operations.gate.context import AuditKeys
 from penstock.operations.gate.rehearsal import READS, FirstEffect, ReadOnly
 from penstock.runtime.ports.backups import BackupFolder
 from penstock.runtime.ports.graphs import GraphStore
-from penstock.runtime.ports.memory import MemoryStore
 from penstock.runtime.upstreams.oauth.sign_ins import UpstreamSignIns
 from penstock.runtime.upstreams.tool_registry import UpstreamToolRegistry
 from tests.tidy.doors import CHANGING, READING
 
-_LISTED = {"store": "Store", "platform": "Database", "host": "Host", "scheduler": "Scheduler"}
+_LISTED = {"platform": "Database", "host": "Host", "scheduler": "Scheduler"}
 """Parts whose methods `tests/tidy/doors.py` tells apart already."""
 _PROCESS = {
-    "store": {
-        "open",
-        "close",
-        "due",
-        "has_unclaimed",
-        "next_wake_at",
-        "owned",
-        "timers_ahead",
-    },
+    "platform": {"close", "open"},
     "host": {
         "due",
         "follow_authors",
         "live",
         "live_runs",
         "may_perform",
-        "next_commit",
         "perform_also",
         "reloaded",
         "subscribe",
@@ -46,7 +36,6 @@ _WAITS = {"host": {"wait", "wait_for_end", "watched", "stop_waiting", "newest"}}
 """What waits for others, or makes the host go on; nothing that a call decides beforehand depends on it."""
 _PORTS: dict[str, type] = {
     "graphs": GraphStore,
-    "memory": MemoryStore,
     "backups": BackupFolder,
     "sign_ins": UpstreamSignIns,
     "upstreams": UpstreamToolRegistry,
@@ -71,7 +60,6 @@ _EFFECTS: dict[str, set[str]] = {
         "publish_load",
         "sweep",
     },
-    "memory": {"clear", "delete", "forget", "put"},
     "backups": {"create", "remove"},
     "sign_ins": {
         "bearer",

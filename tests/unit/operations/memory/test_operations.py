@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from penstock.app.retention import forget_memory
+from penstock.app.retention import forget_old_memory
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.operations.gate.authentication import principal_of
@@ -136,7 +136,7 @@ def test_entries_end_after_their_time_and_after_that_of_the_settings(tmp_path: P
         assert await kept(office, "ada", "session", session_id="s") == ["k"]
         clock.advance(limits.MEMORY_SESSION_TTL_SECONDS_DEFAULT * 1000)
         assert await kept(office, "ada", "session", session_id="s") == []
-        await forget_memory(office.gate.services)
+        await forget_old_memory(office.gate.services)
         assert SECRET.encode() not in on_disk(tmp_path)
 
     in_office(tmp_path, test, clock=clock)

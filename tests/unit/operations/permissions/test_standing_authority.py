@@ -121,7 +121,7 @@ async def test_triggers_act_with_the_authority_of_the_token_that_stored_the_work
     async with opened(tmp_path) as owner:
         await with_token(owner).call("workflow.create", document=HOOKED)
         services = owner.gate.services
-        row = await services.store.definition_named("report", tenant="default")
+        row = await services.store.definitions.find_named("report", tenant="default")
         assert row is not None
         assert await trigger_scopes(services, row, starts=True) == {"workflow:run", "shop:refund"}
         await owner.call("token.revoke", issuer="company", subject="ada")
@@ -136,7 +136,7 @@ async def test_a_damaged_note_about_who_stored_a_workflow_counts_as_that_of_a_mo
     async with opened(tmp_path) as owner:
         services = owner.gate.services
         await owner.call("workflow.create", document=HOOKED)
-        row = await services.store.definition_named("report", tenant="default")
+        row = await services.store.definitions.find_named("report", tenant="default")
         assert row is not None
         assert not await standing_authority.stored_by_model(services, row)
         note = sha256(msgspec.json.encode([row.created_by, row.name, row.hash])).hexdigest()[:32]

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from msgspec.structs import replace
 
+from penstock.runtime.tables.schedules import list_schedules, put_schedule
 from tests.unit.operations.conftest import Caller, OpenGate
 from tests.unit.operations.documents import ASK, DOUBLE, workflow
 from tests.unit.operations.running import run, status
@@ -64,8 +65,8 @@ def test_a_schedule_that_is_due_starts_an_execution_that_is_shown(open_caller: O
     async def test(caller: Caller) -> None:
         await caller.call("schedule.create", schedule_id="nightly", **NIGHTLY)
         scheduler, store = caller.penstock.scheduler, caller.penstock.store
-        (row,) = await store.schedules()
-        await store.put_schedule(replace(row, next_at=caller.gate.services.clock.now_ms() - 1_000))
+        (row,) = await list_schedules(store.database)
+        await put_schedule(store.database, replace(row, next_at=caller.gate.services.clock.now_ms() - 1_000))
         await scheduler.fire_due()
         last = (await caller.call("schedule.get", schedule_id="nightly"))["last_run"]
         assert last["execution_id"].startswith("nightly@")

@@ -9,7 +9,7 @@ import pytest
 from msgspec import structs
 
 from penstock import Penstock, Progress, StepContext, step
-from penstock.app.drivers import in_memory
+from penstock.app.drivers import temporary_storage
 from penstock.base import limits
 from penstock.base.clock import ManualClock
 from penstock.engine.effects import PerformActivity
@@ -117,7 +117,7 @@ def in_a_thread(*, context: StepContext) -> None:
 @pytest.mark.parametrize("function", [on_the_loop, in_a_thread])
 def test_progress_comes_between_the_records_of_its_activity(function: Callable[..., Any]) -> None:
     async def body() -> None:
-        async with Penstock.open(storage=in_memory(), steps=[function], workflows=[DOCUMENT]) as penstock:
+        async with Penstock.open(storage=temporary_storage(), steps=[function], workflows=[DOCUMENT]) as penstock:
             told: list[str] = []
             run = penstock.run("mine")
             # Listening may begin before the run does: its id is known.
@@ -178,7 +178,7 @@ def test_progress_can_be_listened_to_alone(tmp_path: Path) -> None:
                 context.progress(0.5)
                 await asyncio.sleep(0)
 
-        async with Penstock.open(storage=in_memory(), steps=[copy], workflows=[DOCUMENT]) as penstock:
+        async with Penstock.open(storage=temporary_storage(), steps=[copy], workflows=[DOCUMENT]) as penstock:
             run = await penstock.start("copy")
             count = 0
             async for item in run.progress():

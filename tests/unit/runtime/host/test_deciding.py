@@ -26,7 +26,9 @@ from penstock.engine.outcomes import Accepted, Decision
 from penstock.runtime.host import deciding
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.sandbox.evaluator import SandboxedEvaluator
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import run_on
 from tests.waiting import SECONDS_MAX
 
 
@@ -70,9 +72,9 @@ class Slow(InProcessEvaluator):
 
 
 def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
-    async def body() -> None:
+    async def body(store: RunStore) -> None:
         evaluator = Slow()
-        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here", evaluator=evaluator)
         for name, expression in (("slow", "reduce (1, 2) as $n (0; . + $n)"), ("quick", "1 + 1")):
             workflow = build_workflow(adds(name, expression))
             await host.register(workflow)
@@ -90,13 +92,13 @@ def test_a_run_goes_on_while_an_expression_of_another_takes_its_time() -> None:
         assert ended is not None
         assert (ended.status, ended.result, evaluator.evaluations) == ("completed", 3, 1)
 
-    asyncio.run(asyncio.wait_for(body(), 3 * SECONDS_MAX))
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decided_like_it() -> None:
-    async def body() -> None:
+    async def body(store: RunStore) -> None:
         with SandboxedEvaluator(time_budget_ms=200) as evaluator:
-            host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=evaluator)
+            host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here", evaluator=evaluator)
             workflow = build_workflow(adds("endless", "last(range(1e12))"))
             await host.register(workflow)
             for name in ("first", "second"):
@@ -107,7 +109,7 @@ def test_a_program_that_never_ends_fails_its_run_and_the_next_run_of_it_is_decid
                 assert state.failure is not None
                 assert "took longer" in state.failure.message
 
-    asyncio.run(asyncio.wait_for(body(), 3 * SECONDS_MAX))
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -117,10 +119,8 @@ def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.
         threads.append(threading.current_thread().name)
         return decide(*arguments, **more)
 
-    async def body() -> None:
-        host = EmbeddedHost(
-            store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator()
-        )
+    async def body(store: RunStore) -> None:
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
         rounds: JsonObject = {"type": "loop", "until": "false", "max_iterations": 100, "on_exhausted": "continue"}
         note: JsonObject = {"id": "note", "type": "set_state", "set": {"n": "${ 1 }"}}
         nodes: list[JsonValue] = [{"id": "again", **rounds, "nodes": [note]}, {"id": "done", "type": "end"}]
@@ -133,7 +133,7 @@ def test_a_decision_that_goes_on_and_on_is_made_in_a_thread(monkeypatch: pytest.
         assert decision.state.seq > limits.DECIDED_AT_ONCE
 
     monkeypatch.setattr(deciding, "decide", noting)
-    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    run_on(RunStore(TemporaryDatabase()), body)
     assert threads[0] == threading.current_thread().name
     assert [name.startswith("penstock-deciding") for name in threads] == [False, True]
 
@@ -146,10 +146,8 @@ def test_a_decision_about_many_values_is_made_in_a_thread(monkeypatch: pytest.Mo
         threads.append(threading.current_thread().name)
         return decide(*arguments, **more)
 
-    async def body() -> None:
-        host = EmbeddedHost(
-            store=MemoryRunStore(), clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator()
-        )
+    async def body(store: RunStore) -> None:
+        host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here", evaluator=InProcessEvaluator())
         workflow = build_workflow(adds("wide", "1"))
         await host.register(workflow)
         wide: JsonValue = [[] for _ in range(values)]
@@ -157,6 +155,6 @@ def test_a_decision_about_many_values_is_made_in_a_thread(monkeypatch: pytest.Mo
         await host.send("wide", inputs.SendSignal(at=2, name="go", payload=wide))
 
     monkeypatch.setattr(deciding, "decide", noting)
-    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    run_on(RunStore(TemporaryDatabase()), body)
     is_wide = values > limits.VALUES_AT_ONCE
     assert [name.startswith("penstock-deciding") for name in threads] == [is_wide, is_wide]

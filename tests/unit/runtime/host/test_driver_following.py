@@ -14,9 +14,11 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.runs import RunPosition
 from penstock.runtime.ports.topics import Mark, Topic
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.hosts import ScriptedPerformer
+from tests.opened_database import run_on
 from tests.waiting import SECONDS_MAX
 
 WORKER = Path(__file__).with_name("long_worker.py")
@@ -57,11 +59,11 @@ def test_a_cancel_from_another_process_reaches_a_running_attempt_soon(tmp_path: 
     asyncio.run(body())
 
 
-class Counting(SqliteRunStore):
+class Counting(RunStore):
     """Counts how often it is asked, and looked at."""
 
-    def __init__(self, path: Path) -> None:
-        super().__init__(path)
+    def __init__(self) -> None:
+        super().__init__(TemporaryDatabase())
         self.looks = self.asked = 0
         self.asked_enough = asyncio.Event()
 
@@ -80,20 +82,16 @@ class Counting(SqliteRunStore):
         return await super().positions(run_ids)
 
 
-def test_a_process_where_nothing_happens_does_not_look(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_process_where_nothing_happens_does_not_look(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("penstock.base.limits.FOREIGN_CHANGE_POLL_SECONDS", 0.001)
 
-    async def body() -> None:
-        store = Counting(tmp_path / "penstock.db")
-        await store.open()
+    async def body(store: Counting) -> None:
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         driver = Driver(host=host, performer=ScriptedPerformer())
         await driver.start()
-        async with asyncio.timeout(SECONDS_MAX):
-            await store.asked_enough.wait()
+        await store.asked_enough.wait()
         # Once at first, and after its own sign of life, which is a change like any other.
         assert 1 <= store.looks < 10
         await driver.stop()
-        await store.close()
 
-    asyncio.run(body())
+    run_on(Counting(), body)

@@ -1,11 +1,9 @@
 """Who performs the work of a run when several processes share a store, and what each must leave alone."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
-from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,31 +14,17 @@ from penstock.engine.status import run_status
 from penstock.runtime.activities.performing import ActivityCall, ActivityOutcome
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import RunRow, RunStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import remove_worker
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
-from tests.waiting import SECONDS_MAX
+from tests.opened_database import run_on
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
 ONCE: JsonObject = {"effects": "at_most_once"}
-
-Body = Callable[[RunStore], Coroutine[Any, Any, None]]
-
-
-def on_a_store(kind: str, folder: Path, body: Body) -> None:
-    async def run() -> None:
-        store: RunStore = MemoryRunStore() if kind == "memory" else SqliteRunStore(folder / "penstock.db")
-        await store.open()
-        try:
-            async with asyncio.timeout(SECONDS_MAX):
-                await body(store)
-        finally:
-            await store.close()
-
-    asyncio.run(run())
 
 
 class Watched(ScriptedPerformer):
@@ -60,9 +44,6 @@ class Shop(Bench):
     """A bench whose performer can be waited for."""
 
     performer: Watched
-
-
-every_store = pytest.mark.parametrize("kind", ["memory", "sqlite"])
 
 
 def looking(store: RunStore) -> EmbeddedHost:
@@ -99,8 +80,7 @@ async def row_of(store: RunStore, run_id: str = "r") -> RunRow:
     return row
 
 
-@every_store
-def test_work_that_nobody_had_is_not_in_doubt(kind: str, tmp_path: Path) -> None:
+def test_work_that_nobody_had_is_not_in_doubt() -> None:
     async def body(store: RunStore) -> None:
         beside = looking(store)
         await Bench(beside, ScriptedPerformer()).start(native(ASK, step("pay", **ONCE), END))
@@ -110,13 +90,10 @@ def test_work_that_nobody_had_is_not_in_doubt(kind: str, tmp_path: Path) -> None
             await bench.ended()
             assert bench.performer.calls == ["r/pay/1/1"]
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_since(
-    kind: str, tmp_path: Path
-) -> None:
+def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_since() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
@@ -130,11 +107,10 @@ def test_work_that_somebody_had_who_is_gone_is_in_doubt_whoever_touched_the_run_
             assert run_status(await bench.status("waiting_decision")) == "waiting_decision"
             assert bench.performer.calls == []
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path: Path) -> None:
+def test_a_change_by_somebody_else_does_not_begin_work_twice() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (one, driver), working(store, "two") as (two, second):
             one.performer.gates["pay"] = asyncio.Event()
@@ -151,11 +127,10 @@ def test_a_change_by_somebody_else_does_not_begin_work_twice(kind: str, tmp_path
             await one.ended()
             assert (one.performer.calls, two.performer.calls) == (["r/pay/1/1"], [])
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path: Path) -> None:
+def test_a_cancellation_by_somebody_else_reaches_the_attempt() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
@@ -169,11 +144,10 @@ def test_a_cancellation_by_somebody_else_reaches_the_attempt(kind: str, tmp_path
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Path) -> None:
+def test_an_attempt_whose_run_was_taken_over_is_given_up() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
@@ -182,17 +156,16 @@ def test_an_attempt_whose_run_was_taken_over_is_given_up(kind: str, tmp_path: Pa
             live = await bench.host.live("r")
             assert live is not None
             (task,) = live.tasks.values()
-            assert await store.remove_worker("one")
+            assert await remove_worker(store.database, "one")
             assert await store.claim(owner="two", limit=9) == ("r",)
             await driver._follow_owned_runs()
             with pytest.raises(asyncio.CancelledError):
                 await task
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_a_refusal_is_decided_on_what_is_stored_now(kind: str, tmp_path: Path) -> None:
+def test_a_refusal_is_decided_on_what_is_stored_now() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, _):
             second: JsonObject = {**ASK, "id": "again"}
@@ -203,11 +176,10 @@ def test_a_refusal_is_decided_on_what_is_stored_now(kind: str, tmp_path: Path) -
             assert isinstance(await bench.host.send("r", given), Accepted)
             assert isinstance(await bench.host.send("r", given), Refused)
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path) -> None:
+def test_a_process_for_one_run_leaves_other_runs_alone() -> None:
     async def body(store: RunStore) -> None:
         beside = Bench(looking(store), ScriptedPerformer())
         nap: JsonObject = {"id": "nap", "type": "wait", "duration": "1ms"}
@@ -226,11 +198,10 @@ def test_a_process_for_one_run_leaves_other_runs_alone(kind: str, tmp_path: Path
             assert not await store.has_unclaimed(root_run_id="mine")
             assert sorted(bench.performer.calls) == ["mine/pay/1/1", "mine:sub:x/pay/1/1"]
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str, tmp_path: Path) -> None:
+def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
@@ -246,11 +217,10 @@ def test_a_drained_driver_finishes_its_attempts_and_hands_on_the_rest(kind: str,
             await bench.ended()
             assert bench.performer.calls == ["r/thank/1/1"]
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-@every_store
-def test_what_does_not_finish_while_draining_stays_in_doubt(kind: str, tmp_path: Path) -> None:
+def test_what_does_not_finish_while_draining_stays_in_doubt() -> None:
     async def body(store: RunStore) -> None:
         async with working(store, "one") as (bench, driver):
             bench.performer.gates["pay"] = asyncio.Event()
@@ -261,4 +231,4 @@ def test_what_does_not_finish_while_draining_stays_in_doubt(kind: str, tmp_path:
         async with working(store, "two") as (bench, _):
             await bench.status("waiting_decision")
 
-    on_a_store(kind, tmp_path, body)
+    run_on(RunStore(TemporaryDatabase()), body)

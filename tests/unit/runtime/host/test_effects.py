@@ -1,9 +1,8 @@
 """Child runs that nobody waits for any more are cancelled, their end is told, and nobody owes anything afterwards."""
 
 import asyncio
-from collections.abc import AsyncIterator, Callable, Coroutine
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
-from typing import Any
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
@@ -13,11 +12,13 @@ from penstock.engine.pending import pending
 from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.effects import ChildRuns
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.ports.runs import RunRow, RunStore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.ports.runs import RunRow
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
+from tests.opened_database import run_on
 from tests.waiting import SECONDS_MAX
 
 ASK: JsonObject = {"id": "ask", "type": "interrupt", "message": "ok?"}
@@ -33,14 +34,6 @@ def branches(*names: str) -> list[JsonValue]:
 
 
 TWO = native({"id": "both", "type": "parallel", "branches": branches("one", "two")}, END)
-
-
-def on_a_store(body: Callable[[RunStore], Coroutine[Any, Any, None]]) -> None:
-    async def run() -> None:
-        async with asyncio.timeout(SECONDS_MAX):
-            await body(MemoryRunStore())
-
-    asyncio.run(run())
 
 
 @asynccontextmanager
@@ -91,7 +84,7 @@ def test_an_ended_parent_owes_nothing_once_all_its_children_are_cancelled() -> N
             assert await store.claim(owner="x", limit=10) == ()
             assert await store.delete_runs(["r", "r:sub:one", "r:sub:two"]) == 3
 
-    on_a_store(body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_child_that_never_began_is_told_to_be_cancelled() -> None:
@@ -107,7 +100,7 @@ def test_a_child_that_never_began_is_told_to_be_cancelled() -> None:
             assert row.status == "waiting_input"
             assert await store.row("r:sub:slow") is None
 
-    on_a_store(body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_child_that_had_ended_when_its_parent_gave_it_up_is_told_again() -> None:
@@ -133,7 +126,7 @@ def test_a_child_that_had_ended_when_its_parent_gave_it_up_is_told_again() -> No
         await children.cancel(live, gone)
         assert live.state.children == {}
 
-    on_a_store(body)
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_child_that_begins_while_its_parent_ends_is_cancelled() -> None:
@@ -151,4 +144,4 @@ def test_a_child_that_begins_while_its_parent_ends_is_cancelled() -> None:
         await children.start(live, start)
         assert (await bench.ended(start.child_id)).status == "cancelled"
 
-    on_a_store(body)
+    run_on(RunStore(TemporaryDatabase()), body)

@@ -20,10 +20,14 @@ from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.leases import DeadWorkerDetector, HeldLease, WorkerLease
 from penstock.runtime.ports.runs import WorkerRow
 from penstock.runtime.semaphores import FairSemaphore
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import list_workers, remove_worker
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native, step
-from tests.unit.runtime.executors.calls import bounded, call_of
+from tests.failing_database import FailingDatabase
+from tests.opened_database import run_on
+from tests.unit.runtime.executors.calls import call_of
 from tests.waiting import SECONDS_MAX
 
 ONCE: JsonObject = {"effects": "at_most_once"}
@@ -47,7 +51,7 @@ class Counting(ScriptedPerformer):
 
 @asynccontextmanager
 async def working(
-    store: MemoryRunStore, name: str, clock: ManualClock, *, places: int = 9
+    store: RunStore, name: str, clock: ManualClock, *, places: int = 9
 ) -> AsyncIterator[tuple[Bench, Driver, Counting]]:
     """A process that performs, with a clock of its own."""
     host, performer = EmbeddedHost(store=store, clock=clock, worker_id=name), Counting()
@@ -59,33 +63,33 @@ async def working(
         await driver.stop()
 
 
-def lease_on(store: MemoryRunStore, clock: ManualClock, lost: list[str] | None = None) -> WorkerLease:
+def lease_on(store: RunStore, clock: ManualClock, lost: list[str] | None = None) -> WorkerLease:
     lost = list[str]() if lost is None else lost
     return WorkerLease(store=store, clock=clock, worker_id="w", on_lost=lost.append)
 
 
-def counted(store: MemoryRunStore) -> list[str]:
-    """What is written to a store from now on."""
-    written: list[str] = []
-    store.before_write = written.append
-    return written
-
-
 def test_within_its_lease_a_process_begins_without_asking_the_store() -> None:
-    async def body() -> None:
-        store, clock = MemoryRunStore(), ManualClock(1)
+    writes = 0
+
+    def count() -> None:
+        nonlocal writes
+        writes += 1
+
+    async def body(store: RunStore) -> None:
+        clock = ManualClock(1)
         lease = lease_on(store, clock)
         assert not lease.holds("w")
         await lease.renew()
-        written = counted(store)
+        database.before_write = count
         for _ in range(1_000):
             await call_with(lease).confirm()
-        assert written == []
+        assert writes == 0
         clock.elapse(limits.WORKER_LEASE_MS - limits.WORKER_LEASE_MARGIN_MS)
         await asyncio.gather(*(call_with(lease).confirm() for _ in range(1_000)))
-        assert written == ["heartbeat"]
+        assert writes == 1
 
-    bounded(body())
+    database = FailingDatabase()
+    run_on(RunStore(database), body)
 
 
 def call_with(lease: WorkerLease, holder: str = "w") -> ActivityCall:
@@ -96,20 +100,21 @@ def call_with(lease: WorkerLease, holder: str = "w") -> ActivityCall:
 
 
 def test_a_lease_counts_from_before_the_sign_of_life_was_stored() -> None:
-    async def body() -> None:
-        store, clock = MemoryRunStore(), ManualClock(1)
+    async def body(store: RunStore) -> None:
+        clock = ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
-        store.before_write = lambda operation: clock.elapse(GAP_MS)  # suspended while it is being stored
+        database.before_write = lambda: clock.elapse(GAP_MS)  # suspended while it is being stored
         await lease.renew()
         assert not lease.holds("w")
 
-    bounded(body())
+    database = FailingDatabase()
+    run_on(RunStore(database), body)
 
 
 def test_a_gap_that_nobody_used_does_no_harm() -> None:
-    async def body() -> None:
-        store, clock, lost = MemoryRunStore(), ManualClock(1), list[str]()
+    async def body(store: RunStore) -> None:
+        clock, lost = ManualClock(1), list[str]()
         lease = lease_on(store, clock, lost)
         await lease.renew()
         clock.elapse(GAP_MS)
@@ -118,85 +123,86 @@ def test_a_gap_that_nobody_used_does_no_harm() -> None:
         assert lease.holds("w")
         assert lost == []
 
-    bounded(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_worker_that_was_struck_off_goes_on_under_another_name() -> None:
-    async def body() -> None:
-        store, clock, lost = MemoryRunStore(), ManualClock(1), list[str]()
+    async def body(store: RunStore) -> None:
+        clock, lost = ManualClock(1), list[str]()
         lease = lease_on(store, clock, lost)
         names = [lease.worker_id]
         await lease.renew()
         for _ in range(2):
-            await store.remove_worker(lease.worker_id)
+            await remove_worker(store.database, lease.worker_id)
             clock.elapse(GAP_MS)
             assert not await lease.confirm(lease.worker_id)
             names.append(lease.worker_id)
         assert lost == names[:2]
         assert len(set(names)) == 3
-        assert [row.worker_id for row in await store.workers()] == names[2:]
+        assert [row.worker_id for row in await list_workers(store.database)] == names[2:]
         with pytest.raises(asyncio.CancelledError):
             await call_with(lease).confirm()
 
-    bounded(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_process_that_stops_is_not_listed_again_by_a_sign_of_life_under_way() -> None:
-    async def body() -> None:
-        store, clock = MemoryRunStore(), ManualClock(1)
+    async def body(store: RunStore) -> None:
+        clock = ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
-        await store.remove_worker("w")
+        await remove_worker(store.database, "w")
         renewing = asyncio.ensure_future(lease.renew())
         await asyncio.sleep(0)
         await lease.give_up()
         await renewing
-        assert await store.workers() == ()
+        assert await list_workers(store.database) == ()
         assert not lease.holds(lease.worker_id)
 
-    bounded(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_nothing_begins_while_the_store_cannot_say_whose_it_is() -> None:
-    async def body() -> None:
-        store, clock = MemoryRunStore(), ManualClock(1)
+    async def body(store: RunStore) -> None:
+        clock = ManualClock(1)
         lease = lease_on(store, clock)
         await lease.renew()
         clock.elapse(GAP_MS)
         asked = asyncio.Event()
 
-        def fail(operation: str) -> None:
+        def fail() -> None:
             asked.set()
             raise Unavailable("STORE_FULL", "no space left", "make some")
 
-        store.before_write = fail
+        database.before_write = fail
         confirming = asyncio.ensure_future(lease.confirm("w"))
         await asked.wait()
         assert not confirming.done()
-        store.before_write = lambda operation: None
+        database.before_write = lambda: None
         assert await confirming
 
-    bounded(body())
+    database = FailingDatabase()
+    run_on(RunStore(database), body)
 
 
 def test_work_that_waited_for_a_thread_is_confirmed_in_that_thread() -> None:
-    async def body() -> None:
-        store, clock = MemoryRunStore(), ManualClock(1)
+    async def body(store: RunStore) -> None:
+        clock = ManualClock(1)
         lease, threads, loop = lease_on(store, clock), DaemonThreads(1, name="test"), asyncio.get_running_loop()
         await lease.renew()
         assert await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
         clock.elapse(GAP_MS)
         assert await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
         clock.elapse(GAP_MS)
-        await store.remove_worker("w")
+        await remove_worker(store.database, "w")
         assert not await threads.run(lambda: confirmed_in_thread(call_with(lease), loop))
         threads.close()
 
-    bounded(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-def on_two(body: Callable[[MemoryRunStore, ManualClock, ManualClock], Coroutine[Any, Any, None]]) -> None:
-    bounded(body(MemoryRunStore(), ManualClock(1_000_000), ManualClock(1_000_000)))
+def on_two(body: Callable[[RunStore, ManualClock, ManualClock], Coroutine[Any, Any, None]]) -> None:
+    run_on(RunStore(TemporaryDatabase()), lambda store: body(store, ManualClock(1_000_000), ManualClock(1_000_000)))
 
 
 async def heard_of_nobody(driver: Driver, clock: ManualClock) -> None:
@@ -208,7 +214,7 @@ async def heard_of_nobody(driver: Driver, clock: ManualClock) -> None:
 
 
 def test_what_waits_for_its_turn_in_a_process_that_lost_its_lease_is_dropped() -> None:
-    async def body(store: MemoryRunStore, first_clock: ManualClock, clock: ManualClock) -> None:
+    async def body(store: RunStore, first_clock: ManualClock, clock: ManualClock) -> None:
         async with working(store, "one", first_clock, places=1) as (one, first, slow):
             slow.gates["pay"] = asyncio.Event()
             await one.start(native(step("pay"), step("thanks", **ONCE), END), run_id="under way")
@@ -238,12 +244,12 @@ def test_what_waits_for_its_turn_in_a_process_that_lost_its_lease_is_dropped() -
 
 
 def test_an_owner_that_comes_back_has_a_new_name_and_a_new_epoch() -> None:
-    async def body(store: MemoryRunStore, clock: ManualClock, other: ManualClock) -> None:
+    async def body(store: RunStore, clock: ManualClock, other: ManualClock) -> None:
         async with working(store, "one", clock) as (bench, driver, performer):
             performer.gates["pay"] = asyncio.Event()
             await bench.start(native(step("pay"), END))
             await performer.begun.wait()
-            await store.remove_worker("one")
+            await remove_worker(store.database, "one")
             await driver._lease.renew()
             assert bench.host.worker_id != "one"
             performer.gates["pay"].set()
@@ -255,7 +261,7 @@ def test_an_owner_that_comes_back_has_a_new_name_and_a_new_epoch() -> None:
 
 
 def test_a_clock_that_is_an_hour_ahead_sends_nothing_into_doubt() -> None:
-    async def body(store: MemoryRunStore, first_clock: ManualClock, clock: ManualClock) -> None:
+    async def body(store: RunStore, first_clock: ManualClock, clock: ManualClock) -> None:
         async with (
             working(store, "one", first_clock) as (one, first, slow),
             working(store, "two", clock) as (_, second, quick),

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
-
 import pytest
 from msgspec.structs import replace
 
@@ -18,7 +16,9 @@ from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.live_runs import EndedRuns, MemoryUse, memory_of
 from penstock.runtime.ports.runs import StoredRun
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import run_on
 
 WAITING: JsonObject = {
     "penstock": "v1",
@@ -37,7 +37,7 @@ ENDING: JsonObject = {
 }
 
 
-class CountingStore(MemoryRunStore):
+class CountingStore(RunStore):
     """Counts how often a history is read."""
 
     loads = 0
@@ -79,8 +79,8 @@ def test_the_total_follows_what_runs_take() -> None:
 def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(limits, "LIVE_RUNS_BYTES_MAX", 5_000_000)
 
-    async def body() -> None:
-        host = EmbeddedHost(store=MemoryRunStore(), clock=ManualClock(), worker_id="w", performs=False)
+    async def body(store: RunStore) -> None:
+        host = EmbeddedHost(store=store, clock=ManualClock(), worker_id="w", performs=False)
         workflow = build_workflow(WAITING)
         await host.register(workflow)
         for number in range(20):
@@ -91,12 +91,12 @@ def test_runs_that_take_much_are_forgotten_and_go_on_all_the_same(monkeypatch: p
         assert isinstance(decision, Accepted)
         assert decision.state.result == 20_000
 
-    asyncio.run(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_how_a_run_ended_is_read_from_memory_until_it_is_deleted_or_made_again() -> None:
-    async def body() -> None:
-        store, clock = CountingStore(), ManualClock()
+    async def body(store: CountingStore) -> None:
+        clock = ManualClock()
         host = EmbeddedHost(store=store, clock=clock, worker_id="w", performs=False)
         workflow = build_workflow(ENDING)
         await host.register(workflow)
@@ -120,12 +120,12 @@ def test_how_a_run_ended_is_read_from_memory_until_it_is_deleted_or_made_again()
         assert state is not None
         assert state.result == "third"
 
-    asyncio.run(body())
+    run_on(CountingStore(TemporaryDatabase()), body)
 
 
 def test_a_state_in_memory_is_told_only_for_the_row_that_it_belongs_to() -> None:
-    async def body() -> None:
-        store, clock = CountingStore(), ManualClock()
+    async def body(store: CountingStore) -> None:
+        clock = ManualClock()
         host = EmbeddedHost(store=store, clock=clock, worker_id="w", performs=False)
         workflow = build_workflow(WAITING)
         await host.register(workflow)
@@ -146,7 +146,7 @@ def test_a_state_in_memory_is_told_only_for_the_row_that_it_belongs_to() -> None
         assert ended.terminal
         assert (host.known_state(before), state.terminal) == (None, False)
 
-    asyncio.run(body())
+    run_on(CountingStore(TemporaryDatabase()), body)
 
 
 def test_few_and_small_runs_are_kept_when_they_have_ended() -> None:

@@ -12,9 +12,11 @@ from penstock.base.json import JsonObject
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.timers import TimerLoop
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.embedded import Bench
 from tests.conformance.hosts import END, ScriptedPerformer, native
+from tests.opened_database import opened_store
 from tests.unit.runtime.executors.calls import bounded
 
 NOON = 1_774_699_200_000
@@ -48,10 +50,11 @@ class Timed(Bench):
 @asynccontextmanager
 async def timed() -> AsyncIterator[Timed]:
     clock = ManualClock(NOON)
-    host = EmbeddedHost(store=MemoryRunStore(), clock=clock, worker_id="w")
-    bench = Timed(host, ScriptedPerformer())
-    bench.clock, bench.loop = clock, loop_on(host)
-    yield bench
+    async with opened_store(RunStore(TemporaryDatabase())) as store:
+        host = EmbeddedHost(store=store, clock=clock, worker_id="w")
+        bench = Timed(host, ScriptedPerformer())
+        bench.clock, bench.loop = clock, loop_on(host)
+        yield bench
 
 
 def loop_on(host: EmbeddedHost) -> TimerLoop:
@@ -124,11 +127,11 @@ def test_a_store_that_cannot_be_read_for_a_moment_does_not_end_the_timers(monkey
                 raise Unavailable("STORE_BUSY", "somebody else has it", "wait")
 
             loop = TimerLoop(host=bench.host, report=lambda where, error: told.append(where))
-            monkeypatch.setattr(MemoryRunStore, "due", lambda self, **given: cannot(**given))
+            monkeypatch.setattr(RunStore, "due", lambda self, **given: cannot(**given))
             await bench.start(native(NAPS[0], END))
             looking = asyncio.ensure_future(loop.run())
             await failed.wait()
-            monkeypatch.setattr(MemoryRunStore, "due", lambda self, **given: really(**given))
+            monkeypatch.setattr(RunStore, "due", lambda self, **given: really(**given))
             bench.clock.elapse(11 * MINUTE_MS)
             loop.nudge()
             await bench.ended()

@@ -13,12 +13,13 @@ from penstock.base.json import JsonObject, JsonValue
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine import inputs
 from penstock.engine.state import RunState
-from penstock.runtime.host import waiters
 from penstock.runtime.host.embedded import EmbeddedHost
-from penstock.runtime.host.waiters import RunWatch, moved_within
-from penstock.runtime.ports.host import LiveRun, Moved
+from penstock.runtime.host.waiters import RunWatch
+from penstock.runtime.ports.host import LiveRun
 from penstock.runtime.ports.runs import AppendOutcome, RunPosition, RunWrite, StoredRun
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from tests.opened_database import run_on
 from tests.waiting import SECONDS_MAX, turns
 
 WAITS: JsonObject = {
@@ -31,8 +32,7 @@ WAITS: JsonObject = {
 def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> None:
     """Run a test with two hosts on one store, as two processes would be, and a waiting run `r`."""
 
-    async def body() -> None:
-        store = MemoryRunStore()
+    async def body(store: RunStore) -> None:
         here, there = (
             EmbeddedHost(store=store, clock=ManualClock(1), worker_id=name, performs=False)
             for name in ("here", "there")
@@ -40,17 +40,16 @@ def hosted(test: Callable[[EmbeddedHost, EmbeddedHost], Awaitable[None]]) -> Non
         workflow = build_workflow(WAITS)
         await here.register(workflow)
         await here.start(inputs.StartRun(at=1, run_id="r", input={}), workflow_hash=workflow.hash)
-        async with asyncio.timeout(SECONDS_MAX):
-            await test(here, there)
+        await test(here, there)
 
-    asyncio.run(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
-class SlowToTell(MemoryRunStore):
+class SlowToTell(RunStore):
     """Has stored a write some time before it says so, as a store that is written to in another thread has."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(TemporaryDatabase())
         self.stored = asyncio.Event()
         self.tells = asyncio.Event()
         self.tells.set()
@@ -63,8 +62,7 @@ class SlowToTell(MemoryRunStore):
 
 
 def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> None:
-    async def body() -> None:
-        store = SlowToTell()
+    async def body(store: SlowToTell) -> None:
         host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here")
         workflow = build_workflow(WAITS)
         await host.register(workflow)
@@ -80,14 +78,14 @@ def test_a_run_is_read_as_it_is_stored_while_its_transition_is_under_way() -> No
         store.tells.set()
         await going
 
-    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    run_on(SlowToTell(), body)
 
 
-class SlowToLoad(MemoryRunStore):
+class SlowToLoad(RunStore):
     """Hands out what it read some time after it has read it; somebody may ask just after something was stored."""
 
     def __init__(self) -> None:
-        super().__init__()
+        super().__init__(TemporaryDatabase())
         self.was_read = asyncio.Event()
         self.hands_out = asyncio.Event()
         self.just_stored: Callable[[], Awaitable[None]] | None = None
@@ -108,8 +106,7 @@ class SlowToLoad(MemoryRunStore):
 
 @pytest.mark.parametrize("signals", [1, 2])
 def test_a_run_that_was_loaded_while_it_moved_on_is_not_taken_back(signals: int) -> None:
-    async def body() -> None:
-        store = SlowToLoad()
+    async def body(store: SlowToLoad) -> None:
         host = EmbeddedHost(store=store, clock=ManualClock(1), worker_id="here")
         nodes: list[JsonValue] = [{"id": name, "type": "wait", "signal": "go"} for name in ("a", "b")]
         workflow = build_workflow(
@@ -134,7 +131,7 @@ def test_a_run_that_was_loaded_while_it_moved_on_is_not_taken_back(signals: int)
         assert state is not None
         assert live.state.seq == state.seq == (await host.history("r"))[-1].seq
 
-    asyncio.run(asyncio.wait_for(body(), SECONDS_MAX))
+    run_on(SlowToLoad(), body)
 
 
 async def go(host: EmbeddedHost) -> None:
@@ -189,15 +186,15 @@ def test_time_runs_out_without_a_trace() -> None:
 
 
 def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> None:
-    async def body() -> None:
-        looks: list[int] = []
+    looks: list[int] = []
 
-        class Counting(MemoryRunStore):
-            async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
-                looks.append(len(run_ids))
-                return await super().positions(run_ids)
+    class Counting(RunStore):
+        async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+            looks.append(len(run_ids))
+            return await super().positions(run_ids)
 
-        watch = RunWatch(store=Counting())
+    async def body(store: RunStore) -> None:
+        watch = RunWatch(store=store)
         with watch.entered("a", after_seq=0) as one, watch.entered("a", after_seq=5) as two:
             await asyncio.wait((one, two), timeout=SECONDS_MAX)
             # There is no such run: both may look for themselves.
@@ -206,24 +203,24 @@ def test_many_waiters_share_one_look_and_nobody_looks_when_nobody_waits() -> Non
         await watch.next_commit(timeout_seconds=3 * limits.FOREIGN_CHANGE_POLL_SECONDS)
         assert looks == [1]
 
-    asyncio.run(body())
+    run_on(Counting(TemporaryDatabase()), body)
 
 
 def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
-    async def body() -> None:
-        looks: list[list[str]] = []
+    looks: list[list[str]] = []
 
-        class Listening(MemoryRunStore):
-            async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
-                looks.append(list(run_ids))
-                return {run_id: RunPosition(seq=1, terminal=False) for run_id in run_ids}
+    class Listening(RunStore):
+        async def positions(self, run_ids: Sequence[str]) -> dict[str, RunPosition]:
+            looks.append(list(run_ids))
+            return {run_id: RunPosition(seq=1, terminal=False) for run_id in run_ids}
 
+    async def body(store: RunStore) -> None:
         async def looked(count: int) -> None:
             async with asyncio.timeout(SECONDS_MAX):
                 while len(looks) < count:
                     await watch.next_commit(timeout_seconds=limits.FOREIGN_CHANGE_POLL_SECONDS / 10)
 
-        watch = RunWatch(store=Listening())
+        watch = RunWatch(store=store)
         with watch.entered("busy", after_seq=9), watch.entered("idle", after_seq=9):
             watch.committed(RunState(run_id="busy", seq=2))
             await looked(1)
@@ -231,31 +228,4 @@ def test_a_run_that_is_moved_here_is_looked_at_only_when_it_rests() -> None:
             await looked(2)
             assert looks[1] == ["busy", "idle"]
 
-    asyncio.run(body())
-
-
-def test_those_who_wait_for_long_share_a_timer(monkeypatch: pytest.MonkeyPatch) -> None:
-    async def body() -> None:
-        loop, timers = asyncio.get_running_loop(), 0
-        call_at = loop.call_at
-
-        def counted(when: float, callback: Callable[..., object], *given: object) -> asyncio.TimerHandle:
-            nonlocal timers
-            timers += 1
-            return call_at(when, callback, *given)
-
-        waiting: list[Moved] = [loop.create_future() for _ in range(100)]
-        woken: Moved = loop.create_future()
-        loop.call_soon(woken.set_result, None)
-        monkeypatch.setattr(loop, "call_at", counted)
-        monkeypatch.setattr(waiters, "_SHARED_SECONDS_MIN", 0.01)
-        began = loop.time()
-        async with asyncio.timeout(SECONDS_MAX):
-            timers = 0
-            await asyncio.gather(*(moved_within(moved, 0.05) for moved in waiting), moved_within(woken, 0.05))
-        assert loop.time() - began >= 0.05
-        assert timers <= 2  # one, or two if a tick of the clock came in between
-        assert all(moved.result() is None for moved in waiting)
-        assert not any(waiters._TICKS[loop].values())
-
-    asyncio.run(body())
+    run_on(Listening(TemporaryDatabase()), body)

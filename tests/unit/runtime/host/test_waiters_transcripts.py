@@ -11,7 +11,7 @@ from penstock.base.json import JsonObject
 from penstock.definitions.build.workflow import build_workflow
 from penstock.engine.records import Record
 from penstock.runtime.host.waiters import Transcripts
-from penstock.runtime.ports.host import Transcript
+from penstock.runtime.ports.run_memory import Transcript
 from penstock.runtime.ports.runs import RunRow
 from tests.waiting import SECONDS_MAX
 
@@ -75,8 +75,8 @@ def test_a_host_notes_what_it_stores_of_the_runs_that_are_waited_for(tmp_path: P
     async def body() -> None:
         async with Penstock.open(tmp_path / "penstock.db") as penstock:
             await penstock.register(build_workflow(document))
-            host = penstock.host
-            with host.transcribed("one") as transcript, host.transcribed("two") as other:
+            memory = penstock.run_memory
+            with memory.transcribed("one") as transcript, memory.transcribed("two") as other:
                 run = await penstock.start("says", run_id="one")
                 await run.result()
                 whole = await penstock.store.load("one")

@@ -4,7 +4,6 @@ import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
 from contextvars import ContextVar
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -19,12 +18,13 @@ from penstock.runtime.host.driver import Driver
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.ports.commits import Commit, in_this_context
 from penstock.runtime.ports.host import LiveRun
-from penstock.runtime.ports.runs import Appended, RunStore, SequenceConflict
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.ports.runs import Appended, SequenceConflict
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.system import SystemClock
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.hosts import END, native, step
-from tests.waiting import SECONDS_MAX
+from tests.failing_database import FailingDatabase
+from tests.opened_database import run_on
 
 LINE = native(step("one"), step("two"), step("three"), END)
 LOOKING: ContextVar[str] = ContextVar("looking", default="nowhere")
@@ -54,7 +54,6 @@ class Counting(EmbeddedHost):
 @asynccontextmanager
 async def hosting(store: RunStore, faults: list[BaseException]) -> AsyncIterator[tuple[EmbeddedHost, Performer]]:
     Counting.sent = 0
-    await store.open()
     host, performer = Counting(store=store, clock=SystemClock(), worker_id="w"), Performer()
     driver = Driver(host=host, performer=performer, report=lambda where, error: faults.append(error))
     await driver.start()
@@ -62,7 +61,6 @@ async def hosting(store: RunStore, faults: list[BaseException]) -> AsyncIterator
         yield host, performer
     finally:
         await driver.stop()
-        await store.close()
 
 
 async def started(host: EmbeddedHost, document: JsonObject, run_id: str = "r") -> None:
@@ -72,14 +70,14 @@ async def started(host: EmbeddedHost, document: JsonObject, run_id: str = "r") -
     assert isinstance(await host.start(given, workflow_hash=workflow.hash), Accepted)
 
 
-def on(make: Callable[[], RunStore], body: Callable[[EmbeddedHost, Performer], Coroutine[Any, Any, None]]) -> list[Any]:
+def on(store: RunStore, body: Callable[[EmbeddedHost, Performer], Coroutine[Any, Any, None]]) -> list[Any]:
     faults: list[BaseException] = []
 
-    async def run() -> None:
-        async with asyncio.timeout(SECONDS_MAX), hosting(make(), faults) as (host, performer):
+    async def run(store: RunStore) -> None:
+        async with hosting(store, faults) as (host, performer):
             await body(host, performer)
 
-    asyncio.run(run())
+    run_on(store, run)
     return faults
 
 
@@ -89,8 +87,7 @@ async def ended(host: EmbeddedHost, run_id: str = "r") -> str:
     return str(state.status)
 
 
-@pytest.mark.parametrize("kind", ["memory", "sqlite"])
-def test_results_that_lead_straight_on_are_not_sent_as_other_inputs_are(kind: str, tmp_path: Path) -> None:
+def test_results_that_lead_straight_on_are_not_sent_as_other_inputs_are() -> None:
     async def body(host: EmbeddedHost, performer: Performer) -> None:
         await started(host, LINE)
         assert await ended(host) == "completed"
@@ -98,8 +95,7 @@ def test_results_that_lead_straight_on_are_not_sent_as_other_inputs_are(kind: st
         names = [record.name for record in await host.history("r")]
         assert names.count("ActivityCompleted") == 3
 
-    make: Callable[[], RunStore] = MemoryRunStore if kind == "memory" else lambda: SqliteRunStore(tmp_path / "runs.db")
-    assert on(make, body) == []
+    assert on(RunStore(TemporaryDatabase()), body) == []
 
 
 def test_what_does_not_lead_straight_on_is_sent() -> None:
@@ -112,35 +108,34 @@ def test_what_does_not_lead_straight_on_is_sent() -> None:
         assert await ended(host) == "completed"
         assert Counting.sent == 2
 
-    assert on(MemoryRunStore, body) == []
+    assert on(RunStore(TemporaryDatabase()), body) == []
 
 
-def test_activities_begin_in_the_context_of_the_caller_that_started_the_run(tmp_path: Path) -> None:
+def test_activities_begin_in_the_context_of_the_caller_that_started_the_run() -> None:
     async def body(host: EmbeddedHost, performer: Performer) -> None:
         LOOKING.set("here")
         await started(host, LINE)
         await ended(host)
         assert performer.contexts == ["here"] * 3
 
-    assert on(lambda: SqliteRunStore(tmp_path / "runs.db"), body) == []
+    assert on(RunStore(TemporaryDatabase()), body) == []
 
 
 def test_a_result_that_the_store_cannot_take_is_offered_again() -> None:
-    store, refused = MemoryRunStore(), [3]
+    database, refused = FailingDatabase(), [3]
 
-    def before_write(operation: str) -> None:
-        if operation == "append" and refused[0] > 0 and store._runs:
+    def before_append() -> None:
+        if refused[0] > 0:
             refused[0] -= 1
             raise Unavailable("STORE_FULL", "no room", "make room")
 
-    store.before_write = before_write
-
     async def body(host: EmbeddedHost, performer: Performer) -> None:
         await started(host, LINE)
+        database.before_append = before_append
         assert await ended(host) == "completed"
         assert len(performer.contexts) == 3  # nothing was done twice
 
-    faults = on(lambda: store, body)
+    faults = on(RunStore(database), body)
     assert refused == [0]
     assert {type(fault) for fault in faults} == {Unavailable}
 
@@ -154,8 +149,8 @@ async def waiting(host: EmbeddedHost) -> tuple[LiveRun, inputs.CompleteActivity]
 
 
 def test_a_run_that_is_just_being_changed_is_left_alone() -> None:
-    async def body() -> None:
-        host = EmbeddedHost(store=MemoryRunStore(), clock=SystemClock(), worker_id="w")
+    async def body(store: RunStore) -> None:
+        host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
         assert live.lock.try_acquire()
         assert host.try_move(live, given) is None
@@ -166,12 +161,11 @@ def test_a_run_that_is_just_being_changed_is_left_alone() -> None:
         assert not live.lock.locked()
         assert live.state.visits == {"one": 1, "two": 1}
 
-    asyncio.run(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_a_move_of_a_run_that_is_elsewhere_by_now_changes_nothing() -> None:
-    async def body() -> None:
-        store = MemoryRunStore()
+    async def body(store: RunStore) -> None:
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
         elsewhere = EmbeddedHost(store=store, clock=SystemClock(), worker_id="other")
@@ -183,7 +177,7 @@ def test_a_move_of_a_run_that_is_elsewhere_by_now_changes_nothing() -> None:
         assert live.state is before
         assert not live.lock.locked()
 
-    asyncio.run(body())
+    run_on(RunStore(TemporaryDatabase()), body)
 
 
 def test_what_follows_a_commit_happens_before_whoever_waits_goes_on_and_although_they_are_cancelled() -> None:
@@ -241,7 +235,7 @@ def test_an_error_in_what_follows_is_told_to_the_loop_and_what_was_stored_stays_
     asyncio.run(body())
 
 
-class Loads(SqliteRunStore):
+class Loads(RunStore):
     """Counts how often a run is read with its history."""
 
     loads = 0
@@ -251,10 +245,8 @@ class Loads(SqliteRunStore):
         return await super().load(run_id)
 
 
-def test_who_waits_for_an_input_to_be_stored_finds_the_run_in_memory(tmp_path: Path) -> None:
-    async def body() -> None:
-        store = Loads(tmp_path / "runs.db")
-        await store.open()
+def test_who_waits_for_an_input_to_be_stored_finds_the_run_in_memory() -> None:
+    async def body(store: Loads) -> None:
         host = EmbeddedHost(store=store, clock=SystemClock(), worker_id="w")
         live, given = await waiting(host)
         with host.watched("r", after_seq=live.state.seq) as moved:
@@ -262,8 +254,7 @@ def test_who_waits_for_an_input_to_be_stored_finds_the_run_in_memory(tmp_path: P
             await moved
             state = await host.read("r")
         await sending
-        await store.close()
         assert state is live.state
         assert store.loads == 0
 
-    asyncio.run(body())
+    run_on(Loads(TemporaryDatabase()), body)

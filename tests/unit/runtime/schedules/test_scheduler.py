@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -16,7 +15,10 @@ from penstock.engine import inputs
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.schedules.scheduler import Postponed, Scheduler, Skipped, Started
 from penstock.runtime.schedules.timetables import next_fire_at, timetable_of
-from penstock.runtime.stores.memory.run_store import MemoryRunStore
+from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import list_schedules, put_schedule
+from tests.opened_database import run_on
 
 NOON = parse_instant_ms("2026-03-28T12:00:00Z") or 0
 MINUTE_MS = 60_000
@@ -35,16 +37,16 @@ def instant(text: str) -> int:
 
 
 def scheduled(test: Callable[[Scheduler, ManualClock], Awaitable[None]]) -> None:
-    """Run a test with a scheduler on a memory store and a clock that is moved by hand."""
+    """Run a test with a scheduler on a store and a clock that is moved by hand."""
 
-    async def run() -> None:
+    async def run(store: RunStore) -> None:
         clock = ManualClock(NOON)
-        host = EmbeddedHost(store=MemoryRunStore(), clock=clock, worker_id="w")
+        host = EmbeddedHost(store=store, clock=clock, worker_id="w")
         for document in (WAITS, AT_ONCE):
             await host.register(build_workflow(document))
         await test(Scheduler(host=host, store=host.store), clock)
 
-    asyncio.run(run())
+    run_on(RunStore(TemporaryDatabase()), run)
 
 
 def test_a_daily_schedule_keeps_its_wall_clock_time_across_the_change_to_summer_time() -> None:
@@ -103,7 +105,7 @@ def test_two_processes_that_find_one_schedule_due_start_one_run() -> None:
         row = await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
         clock.advance(60 * MINUTE_MS)
         await scheduler.fire_due()
-        await scheduler.store.put_schedule(row)  # the other process still sees it due
+        await put_schedule(scheduler.store.database, row)  # the other process still sees it due
         assert await scheduler.fire_due() == {"hourly": Started(f"hourly@{NOON + 60 * MINUTE_MS}")}
 
     scheduled(test)
@@ -183,7 +185,7 @@ def test_a_trigger_that_is_switched_off_makes_no_schedule_and_takes_away_the_one
         for enabled in (True, False):
             document: JsonObject = {**AT_ONCE, "triggers": [{**trigger, "enabled": enabled}]}
             await scheduler.put_triggers(build_workflow(document))
-            assert len(await scheduler.store.schedules()) == (1 if enabled else 0)
+            assert len(await list_schedules(scheduler.store.database)) == (1 if enabled else 0)
 
     scheduled(test)
 
@@ -194,7 +196,7 @@ def test_schedules_of_a_document_that_is_gone_go_too() -> None:
         await scheduler.put_triggers(build_workflow(gone))
         await scheduler.put("by hand", "gone", {"cron": "0 * * * *", "origin": "operation"})
         await scheduler.follow("gone")  # nobody has registered it
-        assert [row.schedule_id for row in await scheduler.store.schedules()] == ["by hand"]
+        assert [row.schedule_id for row in await list_schedules(scheduler.store.database)] == ["by hand"]
 
     scheduled(test)
 
@@ -224,7 +226,7 @@ def test_a_schedule_of_another_tenant_is_not_replaced() -> None:
         await scheduler.put("s", "quick", {"cron": "0 * * * *"}, tenant="acme")
         with pytest.raises(Conflict, match="SCHEDULE_ID_TAKEN"):
             await scheduler.put("s", "quick", {"cron": "5 * * * *"})
-        [kept] = await scheduler.store.schedules()
+        [kept] = await list_schedules(scheduler.store.database)
         assert kept.spec == {"cron": "0 * * * *"}
 
     scheduled(test)
@@ -238,9 +240,13 @@ def test_triggers_of_one_document_make_a_schedule_in_each_tenant_and_go_with_it(
             await scheduler.put_triggers(workflow, tenant=tenant)
         await scheduler.put("by hand", "quick", {"cron": "0 * * * *"}, tenant="acme")
         store = scheduler.store
-        assert [row.schedule_id for row in await store.schedules()] == ["acme~.quick:0", "by hand", "quick:0"]
+        assert [row.schedule_id for row in await list_schedules(store.database)] == [
+            "acme~.quick:0",
+            "by hand",
+            "quick:0",
+        ]
         await scheduler.drop_triggers("quick", tenant="acme")
-        assert [row.schedule_id for row in await store.schedules()] == ["by hand", "quick:0"]
+        assert [row.schedule_id for row in await list_schedules(store.database)] == ["by hand", "quick:0"]
         await scheduler.drop_triggers("nobody", tenant="acme")
 
     scheduled(test)
@@ -256,12 +262,12 @@ def test_a_clock_that_was_ahead_for_a_moment_leaves_no_schedule_in_the_future() 
         await scheduler.put("hourly", "quick", {"cron": "0 * * * *"})
         await scheduler.put("spread", "quick", {"cron": "0 * * * *", "jitter": "5m"})
         await scheduler.put("patient", "quick", {"cron": "0 0 1 * *", "catch_up": "1d"})
-        before = {row.schedule_id: row.next_at for row in await scheduler.store.schedules()}
+        before = {row.schedule_id: row.next_at for row in await list_schedules(scheduler.store.database)}
         clock.advance(QUARTER_MS)
         assert all(isinstance(outcome, Skipped) for outcome in (await scheduler.fire_due()).values())
         clock.advance(-QUARTER_MS)
         await scheduler.fire_due()
-        assert {row.schedule_id: row.next_at for row in await scheduler.store.schedules()} == before
+        assert {row.schedule_id: row.next_at for row in await list_schedules(scheduler.store.database)} == before
 
     scheduled(test)
 
@@ -273,7 +279,7 @@ def test_a_schedule_that_was_made_while_the_clock_was_ahead_is_found_by_the_next
         clock.advance(-QUARTER_MS)
         later = Scheduler(host=scheduler.host, store=scheduler.store)
         await later.fire_due()
-        [row] = await scheduler.store.schedules()
+        [row] = await list_schedules(scheduler.store.database)
         assert row.next_at == NOON + 60 * MINUTE_MS
 
     scheduled(test)
@@ -304,7 +310,7 @@ def test_a_start_that_happened_is_neither_repeated_nor_cancelled_when_the_clock_
         row = await scheduler.host.row(f"hourly@{NOON + 60 * MINUTE_MS}")
         assert row is not None
         assert not row.terminal
-        [schedule] = await scheduler.store.schedules()
+        [schedule] = await list_schedules(scheduler.store.database)
         assert schedule.next_at == NOON + 120 * MINUTE_MS
 
     scheduled(test)

@@ -8,7 +8,8 @@ import sys
 from pathlib import Path
 
 from penstock.runtime.ports.runs import Appended, StoredRun
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import listed, record, run_bounded, start
 from tests.waiting import SECONDS_MAX
 
@@ -37,7 +38,7 @@ def kill_after(process: subprocess.Popen[str], lines: int) -> dict[str, int]:
     return acknowledged
 
 
-async def check_whole(store: SqliteRunStore) -> dict[str, int]:
+async def check_whole(store: RunStore) -> dict[str, int]:
     """Every run is whole: its row, its records, its labels; the number of records of each."""
     run_ids = await listed(store, limit=1_000)
     for run_id in run_ids:
@@ -60,7 +61,7 @@ def test_a_killed_process_loses_nothing_that_it_acknowledged(tmp_path: Path) -> 
     acknowledged: dict[str, int] = {}
 
     async def look() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         kept = await check_whole(store)
         assert {run_id: seq for run_id, seq in acknowledged.items() if kept.get(run_id, 0) < seq} == {}
@@ -82,7 +83,7 @@ def test_a_log_that_was_cut_off_leaves_whole_decisions_only(tmp_path: Path) -> N
     kept: list[int] = []
 
     async def look(copy: Path) -> None:
-        store = SqliteRunStore(copy)
+        store = RunStore(SqliteDatabase(copy))
         await store.open()
         kept.append(sum((await check_whole(store)).values()))
         assert await store.append(start("after-0-0")) == Appended()
@@ -109,7 +110,7 @@ def test_two_processes_write_to_one_file(tmp_path: Path) -> None:
         assert told.splitlines() == ["open", f"{name} {times}"]
 
     async def look() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         loaded = await store.load("shared")
         assert isinstance(loaded, StoredRun)
@@ -126,7 +127,7 @@ def test_two_processes_write_to_one_file(tmp_path: Path) -> None:
 def test_many_stores_open_one_new_file_at_once(tmp_path: Path) -> None:
     async def scenario() -> None:
         for number in range(5):
-            stores = [SqliteRunStore(tmp_path / f"{number}.db") for _ in range(6)]
+            stores = [RunStore(SqliteDatabase(tmp_path / f"{number}.db")) for _ in range(6)]
             await asyncio.gather(*(store.open() for store in stores))
             await asyncio.gather(*(store.append(start(f"r_{index}")) for index, store in enumerate(stores)))
             for store in stores:

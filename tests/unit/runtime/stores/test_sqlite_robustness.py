@@ -16,8 +16,9 @@ import pytest
 
 from penstock.base.errors import CorruptHistory, PenstockError, Rejected, Unavailable
 from penstock.runtime.ports.runs import Appended, StoredRun
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.schema import migrations
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.privileges import as_ordinary_user
 from tests.conformance.stores import contents, listed, run_bounded, start, step
 from tests.unit.runtime.stores.holding import held
@@ -28,7 +29,7 @@ ROOT = Path(__file__).parents[4]
 
 async def filled(path: Path, runs: int = 1) -> None:
     """A file with some runs in it."""
-    store = SqliteRunStore(path, synchronous="OFF")
+    store = RunStore(SqliteDatabase(path, synchronous="OFF"))
     await store.open()
     await asyncio.gather(
         *(
@@ -48,7 +49,7 @@ def refusal_of(path: Path, *, busy_timeout_ms: int = 50) -> PenstockError:
     found: list[PenstockError] = []
 
     async def scenario() -> None:
-        store = SqliteRunStore(path, busy_timeout_ms=busy_timeout_ms)
+        store = RunStore(SqliteDatabase(path, busy_timeout_ms=busy_timeout_ms))
         with pytest.raises(PenstockError) as caught:
             await store.open()
         found.append(caught.value)
@@ -71,11 +72,9 @@ def check(error: PenstockError, code: str, *words: str) -> None:
 
 def test_a_file_that_may_not_grow_is_full_and_goes_on_when_it_may(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
-        await store.database.writer.submit(
-            lambda connection: connection.execute("PRAGMA max_page_count = 120").fetchall()
-        )
+        await store.database.write(lambda transaction: transaction.rows("PRAGMA max_page_count = 120"))
         acknowledged: list[str] = []
 
         async def fill() -> None:
@@ -92,9 +91,7 @@ def test_a_file_that_may_not_grow_is_full_and_goes_on_when_it_may(tmp_path: Path
         with pytest.raises(Unavailable, match="STORE_FULL"):
             await store.append(start("large", payload={"text": "x" * 50_000}))
         assert await contents(store) == before
-        await store.database.writer.submit(
-            lambda connection: connection.execute("PRAGMA max_page_count = 100000").fetchall()
-        )
+        await store.database.write(lambda transaction: transaction.rows("PRAGMA max_page_count = 100000"))
         assert await store.append(start("after")) == Appended()
         await store.close()
 
@@ -175,7 +172,7 @@ def test_a_folder_is_not_a_file(tmp_path: Path) -> None:
 def test_a_store_needs_a_file(name: str) -> None:
     async def scenario() -> None:
         with pytest.raises(Rejected, match="STORE_PATH_INVALID"):
-            await SqliteRunStore(name).open()
+            await RunStore(SqliteDatabase(name)).open()
 
     run_bounded(scenario())
 
@@ -188,7 +185,7 @@ def test_a_file_that_another_process_holds_is_locked_until_it_lets_go(tmp_path: 
     make(path)
 
     async def scenario() -> None:
-        store = SqliteRunStore(path, busy_timeout_ms=200)
+        store = RunStore(SqliteDatabase(path, busy_timeout_ms=200))
         await store.open()
         with held(path, "BEGIN IMMEDIATE"):
             began = time.monotonic()
@@ -219,7 +216,7 @@ def test_a_file_that_was_replaced_under_a_store_is_not_written_any_more(tmp_path
     path = tmp_path / "store.db"
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         await store.append(start("before"))
         path.rename(tmp_path / "elsewhere.db")
@@ -261,7 +258,7 @@ def test_damage_in_the_middle_is_reported_where_it_is_met(tmp_path: Path) -> Non
     codes: set[str] = set()
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         try:
             await store.open()
         except PenstockError as error:
@@ -290,7 +287,7 @@ def test_a_file_that_was_cut_off_is_damaged(tmp_path: Path) -> None:
         file.truncate(path.stat().st_size // 2 // 4096 * 4096)
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
 
         async def read_everything() -> None:
             await store.open()
@@ -314,7 +311,7 @@ def test_records_that_cannot_be_read_are_a_corrupt_history(page: bytes, tmp_path
     connection.close()
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         with pytest.raises(CorruptHistory) as caught:
             await store.load("r_0")
@@ -419,7 +416,7 @@ def test_an_older_file_is_migrated_and_keeps_everything(newer_release: Callable[
 
     async def scenario() -> None:
         # Several at once: one migrates, the others wait for it.
-        stores = [SqliteRunStore(path) for _ in range(4)]
+        stores = [RunStore(SqliteDatabase(path)) for _ in range(4)]
         await asyncio.gather(*(store.open() for store in stores))
         store = stores[0]
         assert len(await listed(store)) == 5
@@ -459,7 +456,7 @@ def test_a_migration_that_fails_changes_nothing(newer_release: Callable[[str], N
 
 def test_a_closed_store_says_so_and_can_be_opened_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         for _ in range(2):
             with pytest.raises(Unavailable, match="STORE_CLOSED"):
                 await store.row("r_1")
@@ -475,7 +472,7 @@ def test_a_closed_store_says_so_and_can_be_opened_again(tmp_path: Path) -> None:
 
 def test_what_was_given_to_a_store_before_it_closes_is_kept(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
         waiting = [asyncio.ensure_future(store.append(start(f"r_{number}"))) for number in range(100)]
         await store.close()
@@ -489,7 +486,7 @@ def test_what_was_given_to_a_store_before_it_closes_is_kept(tmp_path: Path) -> N
 
 def test_a_closed_store_is_a_single_file(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
         await store.append(start())
         await asyncio.gather(*(store.load("r_1") for _ in range(20)))

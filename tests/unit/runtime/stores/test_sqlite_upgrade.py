@@ -9,11 +9,14 @@ import pytest
 from penstock.base.errors import Unavailable
 from penstock.base.ids import ENTROPY_BYTES, run_id_of
 from penstock.runtime.ports.runs import DefinitionRow, ScheduleRow
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, stats
-from penstock.runtime.stores.sqlite.runs.row_keys import first_key_of
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import migrations
 from penstock.runtime.tables.codec import encode_json
+from penstock.runtime.tables.runs.row_keys import first_key_of
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.schedules import list_schedules
+from penstock.runtime.tables.workers import list_workers
 from tests.conformance.stores import AT, definition, listed, record, run_bounded, start, step
 
 FIRST_FORMAT = """
@@ -86,7 +89,7 @@ def hashes(rows: tuple[DefinitionRow, ...]) -> list[str]:
     return [row.hash for row in rows]
 
 
-async def holds_everything(store: SqliteRunStore) -> None:
+async def holds_everything(store: RunStore) -> None:
     """What was in the file is there, in the default tenant."""
     assert await listed(store) == RUN_IDS[::-1]
     assert await listed(store, tenant="default") == RUN_IDS[::-1]
@@ -116,12 +119,12 @@ async def holds_everything(store: SqliteRunStore) -> None:
         "fund": RUN_IDS[::-1],
     }.items():
         assert await listed(store, text=text) == found, text
-    assert hashes(await store.definitions()) == ["hash-3", "hash-1"]
-    assert await store.definitions(tenant="other") == ()
-    assert await store.definition_named("refund") == definition(1)
-    assert hashes((await store.definition_versions("refund", limit=9)).rows) == ["hash-1", "hash-4", "hash-2"]
+    assert hashes(await store.definitions.list_newest()) == ["hash-3", "hash-1"]
+    assert await store.definitions.list_newest(tenant="other") == ()
+    assert await store.definitions.find_named("refund") == definition(1)
+    assert hashes((await store.definitions.list_versions("refund", limit=9)).rows) == ["hash-1", "hash-4", "hash-2"]
     for number, name in ((1, "refund"), (2, "refund"), (3, "onboarding"), (4, "refund")):
-        assert await store.definition(f"hash-{number}") == definition(number, name=name)
+        assert await store.definitions.find(f"hash-{number}") == definition(number, name=name)
     wanted_schedule = ScheduleRow(
         schedule_id="nightly",
         workflow_name="refund",
@@ -130,8 +133,8 @@ async def holds_everything(store: SqliteRunStore) -> None:
         paused=True,
         last_run_id="r_0",
     )
-    assert await store.schedules(tenant="default") == (wanted_schedule,)
-    assert [(found.worker_id, found.beats) for found in await store.workers()] == [("w1", 0)]
+    assert await list_schedules(store.database, tenant="default") == (wanted_schedule,)
+    assert [(found.worker_id, found.beats) for found in await list_workers(store.database)] == [("w1", 0)]
 
 
 def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: Path) -> None:
@@ -140,11 +143,11 @@ def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: 
 
     async def scenario() -> None:
         for _ in range(2):
-            store = SqliteRunStore(path)
+            store = RunStore(SqliteDatabase(path))
             await store.open()
             await holds_everything(store)
             await store.close()
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         loaded = await store.load("Order-1")
         assert loaded is not None
@@ -154,8 +157,8 @@ def test_a_file_of_the_first_format_becomes_current_and_loses_nothing(tmp_path: 
         assert await store.delete_runs(["Order-1", "order-2"]) == 2
         assert await listed(store, text="order") == []
         assert await listed(store, text="blue") == ["new", RUN_IDS[2]]
-        await store.put_definition(definition(2))
-        assert hashes((await store.definition_versions("refund", limit=2)).rows) == ["hash-2", "hash-1"]
+        await store.definitions.put(definition(2))
+        assert hashes((await store.definitions.list_versions("refund", limit=2)).rows) == ["hash-2", "hash-1"]
         await store.close()
 
     run_bounded(scenario())
@@ -186,6 +189,6 @@ def test_an_sqlite_without_an_index_of_texts_is_named(tmp_path: Path, monkeypatc
 
     async def scenario() -> None:
         with pytest.raises(Unavailable, match="STORE_UNSUITABLE"):
-            await SqliteRunStore(tmp_path / "store.db").open()
+            await RunStore(SqliteDatabase(tmp_path / "store.db")).open()
 
     run_bounded(scenario())

@@ -13,8 +13,8 @@ from penstock.base.errors import PenstockError
 from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.platform import AuditQuery, InFlight
 from penstock.runtime.ports.runs import Appended
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, restore
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import files, migrations
 from penstock.runtime.tables.api_keys import put_key, read_key
 from penstock.runtime.tables.audit.records import audit_statement
@@ -22,6 +22,8 @@ from penstock.runtime.tables.audit.removal import forget_audit
 from penstock.runtime.tables.call_records import append_audit
 from penstock.runtime.tables.deliveries import add_deliveries, deliveries_statement
 from penstock.runtime.tables.resources import put_resource, read_mark, set_mark
+from penstock.runtime.tables.runs.store import RunStore
+from penstock.runtime.tables.workers import list_workers
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
@@ -38,6 +40,7 @@ from tests.conformance.platform_stores import (
     verified,
 )
 from tests.conformance.stores import start
+from tests.opened_database import sqlite_of
 from tests.waiting import SECONDS_MAX
 
 ROOT = Path(__file__).parents[4]
@@ -160,7 +163,7 @@ def test_everything_is_there_when_the_file_is_opened_again(tmp_path: Path) -> No
 
 def test_a_closed_store_says_so_and_can_be_opened_again(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         platform = store.database
         for _ in range(2):
             with pytest.raises(PenstockError, match="STORE_CLOSED"):
@@ -178,15 +181,15 @@ def test_a_closed_store_says_so_and_can_be_opened_again(tmp_path: Path) -> None:
 
 def test_an_audit_entry_shares_the_commit_of_the_decision_that_it_tells_of(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "store.db")
+        store = RunStore(SqliteDatabase(tmp_path / "store.db"))
         await store.open()
         platform = store.database
-        commits = store.database.writer.commits
+        commits = sqlite_of(store).writer.commits
         decision = store.append(start("r_1"))
         audit = append_audit(platform, [entry(1, subject="r_1")], seal=SEAL)
         assert await decision == Appended()
         await audit
-        assert store.database.writer.commits == commits + 1
+        assert sqlite_of(store).writer.commits == commits + 1
         await store.close()
 
     run_bounded(scenario())
@@ -219,9 +222,9 @@ def test_a_file_from_before_gets_the_tables_and_keeps_what_it_has(
     run_bounded(fill(path))
 
     async def look() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
-        assert [worker.worker_id for worker in await store.workers()] == ["w1"]
+        assert [worker.worker_id for worker in await list_workers(store.database)] == ["w1"]
         assert await read_mark(store.database, "place") == 17
         await store.close()
 

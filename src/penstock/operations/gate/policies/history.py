@@ -28,10 +28,10 @@ from penstock.governance.policy.history import Counter
 from penstock.governance.policy.schema import ActionShape
 from penstock.runtime.ports.audit import AuditEntry, AuditQuery
 from penstock.runtime.ports.database import Database
-from penstock.runtime.ports.runs import RunStore
 from penstock.runtime.ports.usage import CallUses, PolicyTotal, PolicyUse
 from penstock.runtime.tables.audit.records import list_audit
 from penstock.runtime.tables.policy_uses import release_uses, take_uses
+from penstock.runtime.tables.runs.store import RunStore
 
 __all__ = ["CountedCall", "PolicyHistory", "give_back", "run_tree_of"]
 

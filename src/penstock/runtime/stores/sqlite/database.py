@@ -1,8 +1,6 @@
 """One open SQLite file: its single writer, a few reader threads, and a connection for reads on the event loop.
 
-The run store and the platform store share a database, so that their changes are in the same transactions.
-
-Above it: `runs.store`, `platform.store`, `maintenance.probe`. Below it: `group_commit`, `schema.files`.
+Above it: `app`, `graphs`, `maintenance`. Below it: `group_commit`, `schema.files`.
 """
 
 from __future__ import annotations
@@ -20,19 +18,24 @@ from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
 from penstock.runtime.ports.database import is_change
 from penstock.runtime.ports.platform import CallRecord
+from penstock.runtime.ports.run_index import RunIndex
 from penstock.runtime.ports.set_aside import SetAside
 from penstock.runtime.ports.topics import Mark, Topic
 from penstock.runtime.ports.transactions import Reader, Row, RowError, StatementError, Transaction, Values
+from penstock.runtime.stores.sqlite.erasure import SqliteErasure
 from penstock.runtime.stores.sqlite.errors import explain
-from penstock.runtime.stores.sqlite.group_commit import Gathered, GroupCommitWriter
+from penstock.runtime.stores.sqlite.group_commit import GroupCommitWriter
+from penstock.runtime.stores.sqlite.runs.index import SqliteRunIndex
 from penstock.runtime.stores.sqlite.schema.files import Synchronous, connect, open_for_writing
 from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd, count_frames, forget_end
 from penstock.runtime.stores.sqlite.schema.sql_functions import register_functions
 from penstock.runtime.stores.sqlite.schema.topics import read_numbers
 from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
+from penstock.runtime.stores.sqlite.word_index import SqliteWordIndex
 
 __all__ = ["SqliteDatabase"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 _READERS = 4
 # Queries of graphs may take seconds. They have threads of their own, so that reads of runs never wait for them.
@@ -43,9 +46,17 @@ _ANYTHING = (Topic.ANYTHING,)
 class SqliteDatabase:
     """One SQLite file. `synchronous` is FULL unless the operator chooses otherwise."""
 
-    def __init__(self, path: str | Path, *, synchronous: Synchronous, busy_timeout_ms: int) -> None:
+    def __init__(
+        self,
+        path: str | Path,
+        *,
+        synchronous: Synchronous = "FULL",
+        busy_timeout_ms: int = limits.STORE_BUSY_TIMEOUT_MS,
+    ) -> None:
         self.path = str(path)
         self._set_aside = SetAside()
+        self._run_index = SqliteRunIndex()
+        self._word_index, self._erasure = SqliteWordIndex(), SqliteErasure(self.cut_log)
         self._synchronous: Synchronous = synchronous
         self._busy_timeout_ms = busy_timeout_ms
         self.open_writer: GroupCommitWriter | None = None
@@ -58,8 +69,7 @@ class SqliteDatabase:
         self._copier: sqlite3.Connection | None = None
         self._copying = threading.Lock()
         self._unread_marks = 0
-        self.damage: Unavailable | None = None
-        """What is known to be wrong with the file since it was opened. No run is started in a damaged file."""
+        self._damage: Unavailable | None = None
         self._is_version_current = self._are_numbers_current = False
         self._version: Mark = (0,)
         self._numbers: dict[str, int] = {}
@@ -77,19 +87,37 @@ class SqliteDatabase:
         """What could not be deleted since the file was opened."""
         return self._set_aside
 
+    @property
+    def damage(self) -> Unavailable | None:
+        """What is known to be wrong with the file since it was opened. No run is started in a damaged file."""
+        return self._damage
+
+    @property
+    def run_index(self) -> RunIndex:
+        """The index of runs by text and by commit."""
+        return self._run_index
+
+    @property
+    def word_index(self) -> SqliteWordIndex:
+        """The full-text index of memory."""
+        return self._word_index
+
+    @property
+    def erasure(self) -> SqliteErasure:
+        """What overwrites the bytes of deleted memory."""
+        return self._erasure
+
     def _closed(self) -> Unavailable:
         return Unavailable("STORE_CLOSED", f"{self.path} is not open", "open the store first")
 
     def note_damage(self, error: Unavailable) -> Unavailable:
         """Remember an error that says that the file is damaged, and return it."""
         if error.code == "STORE_CORRUPT":
-            self.damage = error
+            self._damage = error
         return error
 
-    async def open(self, gathered: Gathered) -> None:
-        """Open or create the file and migrate it to the current format. `gathered` holds rows that jobs leave for the
-        end of their transaction.
-        """
+    async def open(self) -> None:
+        """Open or create the file and migrate it to the current format."""
         if self.path.startswith((":memory:", "file:")) or not self.path:
             raise Rejected("STORE_PATH_INVALID", f"{self.path!r} is not the name of a file", "name a file on a disk")
         try:
@@ -98,7 +126,7 @@ class SqliteDatabase:
             )
         except sqlite3.Error as error:
             raise explain(error, self.path) from error
-        self.damage = None
+        self._damage = None
         self._local = threading.local()
         self._set_aside.clear()
         self._readers = ThreadPoolExecutor(_READERS, thread_name_prefix="penstock-reader")
@@ -107,7 +135,6 @@ class SqliteDatabase:
             connection,
             self.path,
             busy_timeout_ms=self._busy_timeout_ms,
-            gathered=gathered,
             note_damage=self.note_damage,
             # With other settings, commits are lost in a power failure, as the operator chose.
             log_end=LogEnd(self.path) if self._synchronous == "FULL" else None,
@@ -128,17 +155,27 @@ class SqliteDatabase:
         self._on_loop = self._copier = None
         await asyncio.to_thread(writer.close)
 
-    async def read(self, query: Callable[[Reader], T], *, is_long: bool = False) -> T:
-        """Run several statements on a reader thread."""
+    async def read(self, query: Callable[[Reader], T], *, is_short: bool = False, is_long: bool = False) -> T:
+        """Run several statements in one snapshot: on a reader thread, or on the event loop's if they are short."""
 
-        def in_reader(connection: sqlite3.Connection) -> T:
-            return query(SqliteTransaction(connection))
+        def read_snapshot(connection: sqlite3.Connection) -> T:
+            connection.execute("BEGIN")
+            try:
+                return query(SqliteTransaction(connection))
+            finally:
+                connection.execute("ROLLBACK")
 
-        return await (self.read_slowly(in_reader) if is_long else self.read_raw(in_reader))
+        if is_short:
+            return await self.read_quickly(read_snapshot)
+        return await (self.read_slowly(read_snapshot) if is_long else self.read_raw(read_snapshot))
 
-    async def rows(self, statement: str, values: Values = ()) -> list[Row]:
+    async def rows(self, statement: str, values: Values = (), *, is_short: bool = False) -> list[Row]:
         """All rows of one statement."""
-        return await self.read_raw(lambda connection: SqliteTransaction(connection).rows(statement, values))
+
+        def query(connection: sqlite3.Connection) -> list[Row]:
+            return SqliteTransaction(connection).rows(statement, values)
+
+        return await (self.read_quickly(query) if is_short else self.read_raw(query))
 
     async def one(self, statement: str, values: Values = ()) -> Row | None:
         """The first row of one statement, read on the event loop's thread: a hop to another costs many times more."""
@@ -153,8 +190,25 @@ class SqliteDatabase:
         is_long: bool = False,
     ) -> Awaitable[T]:
         """Make a change, and store the record of the call that makes it."""
+        return self.writer.submit(change, call=call, happened=happened, is_long=is_long)
+
+    def write_together(
+        self, kind: Callable[[Transaction, list[Item]], list[T]], item: Item, *, call: CallRecord | None = None
+    ) -> Awaitable[T]:
+        """Make a frequent change, together with others of its kind."""
+        return (self.open_writer or self.writer).submit_with_others(kind, item, call=call)
+
+    def write_raw(
+        self,
+        change: Callable[[sqlite3.Connection], T],
+        *,
+        call: CallRecord | None = None,
+        happened: Callable[[T], bool] = is_change,
+        is_long: bool = False,
+    ) -> Awaitable[T]:
+        """Make a change with statements that only SQLite understands."""
         return self.writer.submit(
-            lambda connection: change(SqliteTransaction(connection)), call=call, happened=happened, is_long=is_long
+            lambda transaction: change(transaction.connection), call=call, happened=happened, is_long=is_long
         )
 
     async def read_raw(self, query: Callable[[sqlite3.Connection], T]) -> T:

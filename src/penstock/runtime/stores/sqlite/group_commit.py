@@ -9,7 +9,7 @@ batch one by one, so that a bad job fails alone. A caller gets the result of its
 Consecutive jobs of one kind (the decisions of many runs) are written by one call, which can use one statement for all
 of them: preparing and binding statements one by one costs more than SQLite's own work.
 
-Above it: `database`. Below it: sqlite3.
+Above it: `database`. Below it: `transaction`, sqlite3.
 """
 
 from __future__ import annotations
@@ -19,10 +19,10 @@ import os
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from contextlib import suppress
 from queue import Empty, SimpleQueue
-from typing import Any, Protocol, TypeAlias, TypeVar
+from typing import Any, TypeAlias, TypeVar
 
 from penstock.base import limits
 from penstock.base.errors import Rejected, Unavailable
@@ -32,14 +32,16 @@ from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.transactions import NotTogetherError
 from penstock.runtime.stores.sqlite.errors import explain
 from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd
-from penstock.runtime.stores.sqlite.transaction import cause_of
+from penstock.runtime.stores.sqlite.schema.vacuum import return_free_pages
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
+from penstock.runtime.tables.call_records import write_calls
 
-__all__ = ["Gathered", "GroupCommitWriter"]
+__all__ = ["GroupCommitWriter"]
 
 Item = TypeVar("Item")
 T = TypeVar("T")
-Apply = Callable[[sqlite3.Connection], Any]
-ApplyAll = Callable[[sqlite3.Connection, list[Any]], list[Any]]
+Apply = Callable[[SqliteTransaction], Any]
+ApplyAll = Callable[[SqliteTransaction, list[Any]], list[Any]]
 # More jobs in one transaction no longer lower the cost per job, but make the first one wait longer.
 _BATCH_JOBS_MAX = 512
 
@@ -71,31 +73,6 @@ class _SharedJob(Commit[Any]):
 _AnyJob: TypeAlias = _Job | _SharedJob
 
 
-class Gathered(Protocol):
-    """Rows that the jobs of a transaction leave to be written at its end, all at once and on the writer's thread."""
-
-    def clear(self) -> None:
-        """Drop the rows of a transaction that was rolled back."""
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        """Write the rows; the commit follows."""
-
-    def write_calls(self, connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
-        """Write the records of the calls whose changes the transaction has. Raises if one cannot be stored."""
-
-
-class _Nothing:
-    def clear(self) -> None:
-        pass
-
-    def write(self, connection: sqlite3.Connection) -> None:
-        pass
-
-    def write_calls(self, connection: sqlite3.Connection, calls: Sequence[CallRecord]) -> None:
-        if calls:
-            raise TypeError("this writer stores no records of calls")
-
-
 class _TransactionNotStartedError(Exception):
     """No transaction could be started. The cause applies to every job."""
 
@@ -109,7 +86,6 @@ class GroupCommitWriter:
         path: str,
         *,
         busy_timeout_ms: int,
-        gathered: Gathered | None = None,
         note_damage: Callable[[Unavailable], Unavailable] | None = None,
         log_end: LogEnd | None = None,
     ) -> None:
@@ -117,7 +93,7 @@ class GroupCommitWriter:
         self._log_end = log_end
         self._is_end_noted, self._noted_at = True, 0.0
         self._note_damage = note_damage or (lambda error: error)
-        self._gathered: Gathered = gathered or _Nothing()
+        self._transaction = SqliteTransaction(connection)
         self._path = path
         self._log_path = f"{os.path.realpath(path)}-wal"
         self._file, self._log = _file_identity(path), _file_identity(self._log_path)
@@ -141,7 +117,7 @@ class GroupCommitWriter:
 
     def submit(
         self,
-        apply: Callable[[sqlite3.Connection], T],
+        apply: Callable[[SqliteTransaction], T],
         *,
         call: CallRecord | None = None,
         happened: Callable[[T], bool] = is_change,
@@ -160,7 +136,7 @@ class GroupCommitWriter:
 
     def submit_with_others(
         self,
-        apply_all: Callable[[sqlite3.Connection, list[Item]], list[T]],
+        apply_all: Callable[[SqliteTransaction, list[Item]], list[T]],
         item: Item,
         *,
         call: CallRecord | None = None,
@@ -335,17 +311,18 @@ class GroupCommitWriter:
 
     def _apply(self, batch: list[_AnyJob], *, together: bool) -> None:
         """Apply jobs, and write the records of their calls: once for all of them."""
-        _apply(self._connection, batch, together=together)
+        transaction = self._transaction
+        _apply(transaction, batch, together=together)
         calls: list[CallRecord] = []
         for job in batch:
             if job.call is not None and job.happened(job.outcome):
                 job.call.changed(job.outcome)
                 calls.append(job.call)
         if calls:
-            self._gathered.write_calls(self._connection, calls)
+            write_calls(transaction, calls)
 
     def _commit_transaction(self) -> None:
-        self._gathered.write(self._connection)
+        self._transaction.finish()
         try:
             self._connection.execute("COMMIT")
         except sqlite3.OperationalError as error:
@@ -356,7 +333,7 @@ class GroupCommitWriter:
         self._is_end_noted = False
 
     def _begin(self) -> None:
-        self._gathered.clear()
+        self._transaction = SqliteTransaction(self._connection)
         try:
             if self._connection.in_transaction:
                 self._connection.execute("ROLLBACK")  # the last transaction could not be rolled back when it failed
@@ -396,13 +373,15 @@ def _file_identity(path: str) -> tuple[int, int] | None:
     return found.st_dev, found.st_ino
 
 
-def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bool) -> None:
+def _apply(transaction: SqliteTransaction, batch: list[_AnyJob], *, together: bool) -> None:
     """Apply jobs in order. With `together`, consecutive jobs of one kind are applied in one call."""
     first = 0
     while first < len(batch):
         job, following = batch[first], first + 1
         if isinstance(job, _Job):
-            job.outcome = job.apply(connection)
+            job.outcome = job.apply(transaction)
+            if job.is_long:  # it may have deleted much
+                return_free_pages(transaction.connection)
         else:
             apply_all, items = job.apply_all, [job.item]
             while together and following < len(batch):
@@ -411,7 +390,7 @@ def _apply(connection: sqlite3.Connection, batch: list[_AnyJob], *, together: bo
                     break
                 items.append(other.item)
                 following += 1
-            for one, outcome in zip(batch[first:following], apply_all(connection, items), strict=True):
+            for one, outcome in zip(batch[first:following], apply_all(transaction, items), strict=True):
                 one.outcome = outcome
         first = following
 

@@ -13,17 +13,24 @@ from contextlib import contextmanager
 
 from penstock.runtime.ports.transactions import Row, RowError, StatementError, Values
 from penstock.runtime.stores.sqlite.errors import concerns_row, is_of_constraint, is_of_statement
+from penstock.runtime.stores.sqlite.run_texts import TextIndexQueue
 
 __all__ = ["SqliteTransaction", "cause_of"]
 
 
 class SqliteTransaction:
-    """Reads and writes on one connection, in the transaction that is open there."""
+    """Reads and writes on one connection, in the transaction that is open there. Each transaction has an object."""
 
-    __slots__ = ("connection",)
+    __slots__ = ("__weakref__", "connection", "run_texts")
 
     def __init__(self, connection: sqlite3.Connection) -> None:
         self.connection = connection
+        self.run_texts = TextIndexQueue()
+        """Changes of the text index, which are written at the end."""
+
+    def finish(self) -> None:
+        """Write what was left for the end of the transaction."""
+        self.run_texts.write(self.connection)
 
     def rows(self, statement: str, values: Values = ()) -> list[Row]:
         """All rows of a statement."""
@@ -58,11 +65,12 @@ class SqliteTransaction:
     @contextmanager
     def undo_on_error(self) -> Iterator[None]:
         """Undo what the block did if it raises."""
-        connection = self.connection
+        connection, texts = self.connection, self.run_texts.count()
         connection.execute("SAVEPOINT undo_on_error")
         try:
             yield
         except BaseException as error:
+            self.run_texts.cut(texts)
             if connection.in_transaction:  # SQLite itself ends the transaction after the most serious errors
                 connection.execute("ROLLBACK TO undo_on_error")
                 connection.execute("RELEASE undo_on_error")

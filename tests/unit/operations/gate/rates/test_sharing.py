@@ -13,7 +13,7 @@ from penstock.definitions.start_needs import StartRate
 from penstock.governance.rates import Rate, TokenBuckets
 from penstock.operations.gate.rates.sharing import charge_start, exchange, try_exchange
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.tables.runs.store import RunStore
 from tests.opened_database import database_fixture  # noqa: F401
 
 pytestmark = pytest.mark.anyio
@@ -44,7 +44,7 @@ def taken(table: TokenBuckets, rate: Rate, now: int, most: int = 10_000) -> int:
 
 async def test_what_one_process_took_another_cannot_take(tmp_path: Path) -> None:
     rate, clock = Rate.of(600, 10), Clock()
-    store = SqliteRunStore(tmp_path / "store.db")
+    store = RunStore(SqliteDatabase(tmp_path / "store.db"))
     await store.open()
     try:
         platform = store.database

@@ -18,12 +18,12 @@ from penstock.runtime.ports.topics import Topic
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.graphs.store import SqliteGraphStore
 from penstock.runtime.stores.sqlite.maintenance.probe import StoreProbe
-from penstock.runtime.stores.sqlite.runs.appending import WriterState
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.tables.api_keys import put_key, touch_keys
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.graphs.worlds import World
 from tests.conformance.platform_stores import key_row
 from tests.conformance.stores import definition, run_bounded, start
+from tests.opened_database import sqlite_of
 from tests.waiting import SECONDS_MAX
 
 # Where the index of the log has the number of its last page.
@@ -48,7 +48,7 @@ _INDEX = "import sys; print(open(sys.argv[1] + '-shm', 'rb').read(20).hex())"
 @asynccontextmanager
 async def opened(folder: Path) -> AsyncIterator[SqliteDatabase]:
     database = SqliteDatabase(folder / "penstock.db", synchronous="FULL", busy_timeout_ms=5_000)
-    await database.open(WriterState())
+    await database.open()
     try:
         yield database
     finally:
@@ -68,7 +68,7 @@ async def write(database: SqliteDatabase, rows: int) -> None:
         connection.execute("CREATE TABLE IF NOT EXISTS filler (bytes)")
         connection.executemany("INSERT INTO filler VALUES (?)", [(os.urandom(3_000),) for _ in range(rows)])
 
-    await database.writer.submit(insert)
+    await database.write_raw(insert)
 
 
 def test_the_locks_of_the_file_survive_a_look_at_its_log(tmp_path: Path) -> None:
@@ -109,10 +109,10 @@ def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_pa
     path = tmp_path / "store.db"
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         await store.append(start("first"))
-        await store.database.cut_log()
+        await sqlite_of(store).cut_log()
         with closing(sqlite3.connect(path)) as connection:
             ((page,),) = connection.execute("SELECT rootpage FROM sqlite_master WHERE name = 'definitions'")
             ((size,),) = connection.execute("PRAGMA page_size")
@@ -120,12 +120,14 @@ def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_pa
         command = [sys.executable, "-c", _DAMAGE, str(path), str((page - 1) * size), str(size)]
         await asyncio.to_thread(subprocess.run, command, check=True)
         with pytest.raises(PenstockError) as found:
-            await store.database.read_raw(lambda connection: connection.execute("SELECT * FROM definitions").fetchall())
+            await sqlite_of(store).read_raw(
+                lambda connection: connection.execute("SELECT * FROM definitions").fetchall()
+            )
         assert found.value.code == "STORE_CORRUPT"
         with pytest.raises(PenstockError, match="no run is started"):
             await store.append(start("second"))
         with pytest.raises(PenstockError) as unready:
-            await StoreProbe(store.database).check()
+            await StoreProbe(sqlite_of(store)).check()
         assert unready.value.code == "STORE_CORRUPT"
         await store.close()
 
@@ -134,7 +136,7 @@ def test_a_store_that_knows_of_its_damage_starts_no_runs_and_is_not_ready(tmp_pa
 
 def test_runs_and_uses_of_keys_change_no_other_topic(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "penstock.db")
+        store = RunStore(SqliteDatabase(tmp_path / "penstock.db"))
         await store.open()
         try:
             keys = store.database
@@ -156,7 +158,7 @@ def test_runs_and_uses_of_keys_change_no_other_topic(tmp_path: Path) -> None:
 
 def test_definitions_and_graphs_change_their_topics(tmp_path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(tmp_path / "penstock.db")
+        store = RunStore(SqliteDatabase(tmp_path / "penstock.db"))
         await store.open()
         marks = [store.changed(*Topic)]
 
@@ -165,13 +167,13 @@ def test_definitions_and_graphs_change_their_topics(tmp_path: Path) -> None:
             return [name for name, was, now in zip(Topic, *marks[-2:], strict=True) if was != now]
 
         try:
-            await store.put_definition(definition(1))
+            await store.definitions.put(definition(1))
             assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
-            await store.put_definition(definition(2))
+            await store.definitions.put(definition(2))
             assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
-            await store.delete_definition(definition(2).name)
+            await store.definitions.delete(definition(2).name)
             assert changed() == [Topic.ANYTHING, Topic.DEFINITIONS]
-            world = await World(SqliteGraphStore(store.database)).create()
+            world = await World(SqliteGraphStore(sqlite_of(store))).create()
             assert changed() == [Topic.ANYTHING, Topic.GRAPHS]
             await world.store.create_branch(world.ref, "draft", stamp=world.stamp())
             assert changed() == [Topic.ANYTHING], "what is in a graph has no topic"

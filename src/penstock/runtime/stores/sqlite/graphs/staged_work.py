@@ -79,7 +79,7 @@ async def make_change(
 ) -> T:
     """Make a change together with the record of its call. `made` says whether an outcome means a change."""
     if call is None:
-        return await database.writer.submit(apply, is_long=is_long)
+        return await database.write_raw(apply, is_long=is_long)
     complete = call.complete
 
     def completed(connection: sqlite3.Connection) -> T:
@@ -90,7 +90,7 @@ async def make_change(
                 complete(outcome)
         return outcome
 
-    return await database.writer.submit(completed, call=call.record, happened=made, is_long=is_long)
+    return await database.write_raw(completed, call=call.record, happened=made, is_long=is_long)
 
 
 def _change_resources(connection: sqlite3.Connection, call: GraphCall) -> None:
@@ -126,7 +126,7 @@ class StagedWork:
         if not self._at_work:
             return
         listed = json.dumps(list(self._at_work))
-        await self._database.writer.submit(lambda connection: staging.renew(connection, listed, at))
+        await self._database.write_raw(lambda connection: staging.renew(connection, listed, at))
 
     async def _staged(self, load_id: str) -> Staged | None:
         found = await self._database.read_quickly(lambda connection: staging.find_staged(connection, load_id))
@@ -387,7 +387,7 @@ class StagedWork:
             staging.begin(connection, plan.target, load_id, stamp, purpose="merge")
             return staging.find_staged(connection, load_id)
 
-        staged = await self._database.writer.submit(begin)
+        staged = await self._database.write_raw(begin)
         if staged is None:
             return None
         async with self._worked_on(load_id):
@@ -462,7 +462,7 @@ class StagedWork:
             staging.begin(connection, branch, load_id, stamp, purpose="flatten")
             return staging.find_staged(connection, load_id)
 
-        staged = await self._database.writer.submit(begin)
+        staged = await self._database.write_raw(begin)
         if staged is None:
             return None
         async with self._worked_on(load_id):

@@ -369,7 +369,7 @@ class SqliteGraphStore:
             assert not isinstance(found, HeadMoved)
             return found
 
-        return await self._database.writer.submit(begin)
+        return await self._database.write_raw(begin)
 
     async def add_to_load(
         self, load_id: str, records: Sequence[GraphRecord], *, stamp: Stamp
@@ -459,7 +459,7 @@ class SqliteGraphStore:
                 is_long=True,
             )
             if applied is not None:
-                while await self._database.writer.submit(_build_text_index, is_long=True):
+                while await self._database.write_raw(_build_text_index, is_long=True):
                     pass  # other writers have their turn between two pieces
                 return applied
         return BranchBusy(MAIN, "")
@@ -485,9 +485,7 @@ class SqliteGraphStore:
     async def sweep(self, *, limit: int) -> Collected:
         """Remove rows of deleted graphs, and values that were dropped for good."""
         aside = self._database.set_aside
-        return await self._database.writer.submit(
-            lambda connection: garbage.sweep(connection, aside, limit), is_long=True
-        )
+        return await self._database.write_raw(lambda connection: garbage.sweep(connection, aside, limit), is_long=True)
 
 
 def _build_text_index(connection: sqlite3.Connection) -> int:

@@ -14,7 +14,6 @@ import sqlite3
 import tempfile
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
-from itertools import chain
 from pathlib import Path
 from typing import Literal
 
@@ -24,9 +23,7 @@ from penstock.runtime.ports.maintenance import BackupResult, IntegrityReport, Re
 from penstock.runtime.ports.platform import RESTORED_MARK
 from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.errors import explain, is_busy
-from penstock.runtime.stores.sqlite.history.payloads import altered_payloads
-from penstock.runtime.stores.sqlite.history.shapes import altered_shapes
-from penstock.runtime.stores.sqlite.maintenance.integrity import audit, damaged_report
+from penstock.runtime.stores.sqlite.maintenance.integrity import altered_values, audit, damaged_report
 from penstock.runtime.stores.sqlite.schema.files import connect
 from penstock.runtime.stores.sqlite.schema.log_ends import NOTE_SUFFIX
 from penstock.runtime.stores.sqlite.schema.log_notes import NotedConnection, is_log_missing, log_loss
@@ -225,7 +222,7 @@ def _verify(copy: Path, source: Path) -> tuple[int, int]:
             raise Unavailable(
                 "STORE_CORRUPT", message, "use an older backup; `penstock server check` shows all of the damage"
             )
-        for code, message in chain(altered_payloads(connection), altered_shapes(connection)):
+        for code, message in altered_values(connection):
             hint = "use an older backup; `penstock server check` shows all of the damage"
             raise Unavailable(code, f"{source} is damaged: {message}", hint)
         (runs,) = connection.execute("SELECT count(*) FROM runs").fetchone()

@@ -1,34 +1,22 @@
-"""Compares rows with their checksums, and indexes with what they were made of. Yields what is wrong and where.
+"""Compares rows of a file with their checksums, and indexes with what they were made of.
 
 Files of earlier releases have rows without checksums, which are counted, or no checksums at all.
 
-Above it: `integrity`. Below it: `checksums`, sqlite3.
+Above it: `integrity`. Below it: `tables.checks`, sqlite3.
 """
 
 from __future__ import annotations
 
 import sqlite3
 from collections.abc import Iterator
-from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any
 
-import msgspec
-
-from penstock.definitions.claims import claimed_names
 from penstock.runtime.stores.sqlite.graph_checksums import cells_checksum, graph_rows, graph_tables_of
 from penstock.runtime.stores.sqlite.schema.edge_tables import ENDS, HOP_COLUMNS
-from penstock.runtime.tables.checksums import CHECKED, row_checksum
+from penstock.runtime.tables.checks import ROW_CHANGED, changed_names, changed_rows, other_versions
+from penstock.runtime.tables.checksums import CHECKED
 
-__all__ = ["ROW_CHANGED", "RowChecks"]
-
-ROW_CHANGED = "ROW_CHANGED"
-_DOCUMENT = msgspec.json.Decoder(dict[str, Any])
-_OTHER_VERSIONS = (
-    "SELECT w.tenant, w.name FROM workflows AS w LEFT JOIN definition_versions AS v ON v.number = w.number"
-    " WHERE (v.tenant, v.name, v.hash) IS NOT (w.tenant, w.name, w.hash)"
-)
-_NEWEST = "SELECT w.tenant, w.name, d.document FROM workflows AS w JOIN definitions AS d ON d.hash = w.hash"
+__all__ = ["RowChecks"]
 
 
 @dataclass(slots=True)
@@ -60,14 +48,11 @@ class RowChecks:
         if "checksum" not in self._columns(table):
             return
         keys = [str(row[1]) for row in self.connection.execute(f"PRAGMA table_info({table})").fetchall() if row[5]]
-        names = CHECKED[table]
-        statement = f"SELECT checksum, {', '.join((*keys, *names))} FROM {table}"
-        for checksum, *values in self.connection.execute(statement):
-            if checksum is None:
-                self.unchecked += table != "marks"  # some marks only have to be there
-            elif not _is_unchanged(values[len(keys) :], checksum):
-                place = ", ".join(f"{name} {value!r}" for name, value in zip(keys, values, strict=False))
-                yield ROW_CHANGED, f"table {table}, {place}: the row is not what was written"
+        for problem in changed_rows(self.connection.execute, table, keys):
+            if problem is None:
+                self.unchecked += 1
+            else:
+                yield problem
 
     def _changed_graph_rows(self, table: str) -> Iterator[tuple[str, str]]:
         if "checksum" not in self._columns(table):
@@ -102,25 +87,6 @@ class RowChecks:
         """Names that differ from the versions and documents that they were taken from."""
         if "number" not in self._columns("workflows"):
             return  # a format without versions
-        for tenant, name in self.connection.execute(_OTHER_VERSIONS):
-            place = f"table workflows, tenant {tenant!r}, name {name!r}"
-            yield "INDEX_DIFFERS", f"{place}: it differs from its newest version"
-        if not self._columns("claimed_names"):
-            return
-        claimed: set[tuple[str, str, str, str]] = set()
-        for tenant, workflow, document in self.connection.execute(_NEWEST):
-            with suppress(ValueError, TypeError):  # a document that was changed is named for itself
-                found = claimed_names(workflow, _DOCUMENT.decode(document))
-                claimed.update((tenant, kind, name, workflow) for kind, name in found)
-        for row in self.connection.execute("SELECT tenant, kind, name, workflow FROM claimed_names"):
-            if row not in claimed:
-                tenant, kind, name, _ = row
-                place = f"table claimed_names, tenant {tenant!r}, {kind} {name!r}"
-                yield "INDEX_DIFFERS", f"{place}: its workflow does not claim it"
-
-
-def _is_unchanged(values: list[object], checksum: int) -> bool:
-    try:
-        return row_checksum(values) == checksum
-    except UnicodeEncodeError:
-        return False
+        yield from other_versions(self.connection.execute)
+        if self._columns("claimed_names"):
+            yield from changed_names(self.connection.execute)

@@ -23,18 +23,19 @@ from penstock.engine.pending import next_wake_up_at
 from penstock.engine.status import run_status
 from penstock.runtime.ports.maintenance import IntegrityProblem, IntegrityReport
 from penstock.runtime.ports.runs import DEFAULT_TENANT, RunRow
-from penstock.runtime.stores.sqlite.history.payloads import altered_payloads, has_payloads
-from penstock.runtime.stores.sqlite.history.reader import PAGES, HistoryReader
-from penstock.runtime.stores.sqlite.history.shapes import ShapeReader, altered_shapes
+from penstock.runtime.ports.transactions import RowError, StatementError
 from penstock.runtime.stores.sqlite.maintenance.checksums import RowChecks
 from penstock.runtime.stores.sqlite.runs.text_index import is_indexed
 from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
 from penstock.runtime.tables.audit.heads import broken_heads
 from penstock.runtime.tables.audit.records import broken_links
 from penstock.runtime.tables.codec import RUN_COLUMNS, definition_of, run_of
+from penstock.runtime.tables.runs.history import PAGES, HistoryReader
+from penstock.runtime.tables.runs.payloads import altered_payloads
+from penstock.runtime.tables.runs.shapes import ShapeReader, altered_shapes
 from penstock.runtime.tables.search_rules import folded
 
-__all__ = ["audit", "damaged_report"]
+__all__ = ["altered_values", "audit", "damaged_report"]
 
 # The value for a run in a file that is older than the column.
 _ABSENT = {"tenant": f"'{DEFAULT_TENANT}'", "epoch": "0", "started_by": "''"}
@@ -92,7 +93,7 @@ def audit(connection: sqlite3.Connection) -> IntegrityReport:
     complete = True
     try:
         problems += islice(_problems(connection, seen), limits.INTEGRITY_PROBLEMS_MAX + 1)
-    except sqlite3.DatabaseError as error:
+    except (sqlite3.DatabaseError, RowError, StatementError) as error:
         problems.append(IntegrityProblem(code="STORE_CORRUPT", message=f"the file cannot be read to its end: {error}"))
         complete = False
     if len(problems) > limits.INTEGRITY_PROBLEMS_MAX:
@@ -112,14 +113,12 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
     for (found,) in connection.execute(f"PRAGMA integrity_check({limits.INTEGRITY_PROBLEMS_MAX})"):
         if found != "ok":
             yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
-    loose_ends = _DANGLING_REFERENCES + _LOOSE_PAYLOADS if has_payloads(connection) else _DANGLING_REFERENCES
+    loose_ends = _DANGLING_REFERENCES + _LOOSE_PAYLOADS if "payloads" in _tables(connection) else _DANGLING_REFERENCES
     for statement, message in loose_ends:
         (count,) = connection.execute(statement).fetchone()
         if count:
             yield IntegrityProblem(code="STORE_INCONSISTENT", message=f"{count} {message}")
-    for code, message in chain(
-        altered_payloads(connection), altered_shapes(connection), _broken_links(connection), seen.rows.problems()
-    ):
+    for code, message in chain(altered_values(connection), _broken_links(connection), seen.rows.problems()):
         yield IntegrityProblem(code=code, message=message)
     documents = "SELECT hash, name, version, document, created_at, NULL, NULL, NULL FROM definitions"
     for columns in connection.execute(documents):
@@ -166,7 +165,7 @@ def _run_problems(
     run_id = str(columns[0])
     try:
         row = run_of(columns)
-        reader = HistoryReader(connection, run_id, seen.shapes)
+        reader = HistoryReader(SqliteTransaction(connection), run_id, seen.shapes)
         yield from _page_problems(connection, key, run_id, seen)
         pages = connection.execute(PAGES, (key,))
         records = [record for first, page in pages for record in reader.records(first, page)]
@@ -237,10 +236,22 @@ def _run_columns(connection: sqlite3.Connection) -> str:
 
 def _broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """Problems of the audit trails, as far as a file of any format has them."""
-    tables = {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
-    reader = SqliteTransaction(connection)
+    tables, reader = _tables(connection), SqliteTransaction(connection)
     if "audit" in tables:
         yield from broken_links(reader, has_removed="audit_removed" in tables)
     if "audit_heads" in tables:
         for message in broken_heads(reader):
             yield "AUDIT_CHAIN_BROKEN", message
+
+
+def altered_values(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
+    """Find large values and shapes that are altered or missing, as far as a file of any format has them."""
+    tables, reader = _tables(connection), SqliteTransaction(connection)
+    if "payloads" in tables:
+        yield from altered_payloads(reader)
+    if "shapes" in tables:
+        yield from altered_shapes(reader)
+
+
+def _tables(connection: sqlite3.Connection) -> set[str]:
+    return {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

@@ -39,7 +39,7 @@ class StoreProbe:
         last = writer.committed_at
         is_fresh = last is not None and now - last < limits.STORE_PROBE_SECONDS
         # The writer first, because it knows which files it writes to.
-        await writer.submit(_look if is_fresh else _no_op_write)
+        await self._database.write_raw(_look if is_fresh else _no_op_write)
         await self._database.write(probe_audit)
         check = self._checked_at is None or now - self._checked_at >= limits.STORE_CHECK_SECONDS
         await self._database.read_raw(lambda _: self._read_afresh(check=check))

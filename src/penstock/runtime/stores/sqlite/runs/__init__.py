@@ -1,5 +1,4 @@
-"""The run store: `store` implements the port; the other modules are one for each kind of table or query.
+"""What only SQLite can do with runs: the index of their texts, and the order in which decisions were stored.
 
-They take a connection and run inside the transaction that `store` chooses. Read `store` first. `appending` writes the
-decisions of runs and is the hot path.
+Read `index` first: it implements the port `run_index` with `text_index` and `changes`.
 """

@@ -1,11 +1,11 @@
-"""What was stored, in order: the pages of history of all runs, one after the other.
+"""What was stored, in the order of commits: the pages of history of all runs, one after the other.
 
 Every decision adds one page of history, and the file numbers pages as they are added. Reading from a number onwards
 finds everything new, and costs nothing while there is nothing. The last numbers are reused after runs were deleted, and
 all numbers may change when a file is vacuumed or restored. A position therefore also names its page. If that page is
 gone, pages are searched backwards for runs that changed since a given time.
 
-Above it: `store`. Below it: `codec`, sqlite3.
+Above it: `index`. Below it: `codec`, sqlite3.
 """
 
 from __future__ import annotations

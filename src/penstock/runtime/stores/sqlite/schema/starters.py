@@ -1,6 +1,6 @@
 """The column with who started a run: the step that adds it reads it from the histories of a file that lacks it.
 
-Above it: `migrations`. Below it: `history.reader`.
+Above it: `migrations`. Below it: `tables.runs.history`.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 import sqlite3
 
 from penstock.base.errors import CorruptHistory
-from penstock.runtime.stores.sqlite.history.reader import HistoryReader
-from penstock.runtime.stores.sqlite.history.shapes import ShapeReader
+from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from penstock.runtime.tables.runs.history import HistoryReader
+from penstock.runtime.tables.runs.shapes import ShapeReader
 
 __all__ = ["add_starters"]
 
 _BATCH = 1_000  # runs that are held in memory at a time
-# Empty if nobody is known: binding a None takes longer than writing the row (see `runs.appending`).
+# Empty if nobody is known: binding a None takes longer than writing the row (see `tables.runs.appending`).
 _COLUMN = "ALTER TABLE runs ADD COLUMN started_by TEXT NOT NULL DEFAULT ''"
 _INDEX = "CREATE INDEX runs_by_starter ON runs (tenant, started_by)"
 _BEGINNINGS = (
@@ -41,7 +42,7 @@ def add_starters(connection: sqlite3.Connection) -> None:
 
 def _starter(connection: sqlite3.Connection, run_id: str, page: bytes, shapes: ShapeReader) -> str:
     try:
-        (first, *_) = HistoryReader(connection, run_id, shapes).records(1, page, slice(0, 1))
+        (first, *_) = HistoryReader(SqliteTransaction(connection), run_id, shapes).records(1, page, slice(0, 1))
         starter = first.payload.get("startedBy")
         return starter.encode().decode() if isinstance(starter, str) else ""
     except (CorruptHistory, LookupError, TypeError, ValueError):

@@ -14,9 +14,10 @@ from hypothesis import strategies as st
 from penstock.app.penstock import Penstock
 from penstock.base import limits
 from penstock.base.errors import PenstockError
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.backups import backup, check_integrity, restore, stats
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema import migrations
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.privileges import as_ordinary_user
 from tests.conformance.stores import contents, listed, run_bounded, start
 from tests.unit.runtime.stores.holding import held
@@ -60,7 +61,7 @@ def files(folder: Path) -> list[str]:
 
 
 async def contents_of(path: Path) -> object:
-    store = SqliteRunStore(path)
+    store = RunStore(SqliteDatabase(path))
     await store.open()
     found = await contents(store)
     await store.close()
@@ -101,7 +102,7 @@ def test_a_backup_is_made_while_runs_go_on(tmp_path: Path) -> None:
                 report = await asyncio.to_thread(check_integrity, copy)
                 assert report.problems == ()
                 assert report.runs >= len(before)
-                store = SqliteRunStore(copy)
+                store = RunStore(SqliteDatabase(copy))
                 await store.open()
                 for run_id, seq in before.items():
                     row = await store.row(run_id)
@@ -238,7 +239,7 @@ def test_a_store_is_replaced_only_when_told_and_kept(path: Path, tmp_path: Path)
 
 
 async def add_run(path: Path, run_id: str) -> None:
-    store = SqliteRunStore(path)
+    store = RunStore(SqliteDatabase(path))
     await store.open()
     await store.append(start(run_id))
     await store.close()
@@ -257,7 +258,7 @@ def test_a_store_that_is_open_here_is_not_replaced(path: Path, tmp_path: Path) -
     backup(path, tmp_path / "copy.db")
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         refused(lambda: restore(tmp_path / "copy.db", path, force=True), "STORE_IN_USE", "store.db")
         await store.append(start("still works"))
@@ -308,7 +309,7 @@ def test_the_log_of_a_file_that_is_gone_is_not_taken_for_that_of_the_new_one(pat
     backup(path, tmp_path / "copy.db")
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         await store.append(start("in the log"))
         (tmp_path / "log").write_bytes((tmp_path / "store.db-wal").read_bytes())
@@ -504,7 +505,7 @@ def test_the_numbers_of_a_store(path: Path) -> None:
 
 def test_the_log_and_the_free_space_are_counted(path: Path) -> None:
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         for number in range(20):
             await store.append(start(f"r_{number}", status="completed", terminal=True, payload={"text": "x" * 5_000}))

@@ -14,24 +14,27 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from penstock.base.errors import Unavailable
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity, restore, stats
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from penstock.runtime.stores.sqlite.schema.log_ends import NOTE_SUFFIX, count_frames, is_log_cut
 from penstock.runtime.stores.sqlite.schema.log_notes import accept_missing_log
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import run_bounded, start
+from tests.opened_database import sqlite_of
 from tests.waiting import until
 
 # Acknowledges runs and dies.
 KILLED = """
 import asyncio, os, signal, sys
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import start
 from tests.unit.runtime.stores.sqlite.schema.test_log_ends import is_all_noted
 from tests.waiting import until
 
 async def main():
-    store = SqliteRunStore(sys.argv[1], **({"synchronous": sys.argv[2]} if len(sys.argv) > 2 else {}))
+    store = RunStore(SqliteDatabase(sys.argv[1], **({"synchronous": sys.argv[2]} if len(sys.argv) > 2 else {})))
     await store.open()
     for number in range(20):
         await store.append(start(f"r_{number}"))
@@ -138,13 +141,13 @@ def test_a_log_that_is_emptied_on_purpose_is_not_cut(tmp_path: Path) -> None:
     path = tmp_path / "penstock.db"
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         for number in range(3):
             await store.append(start(f"r_{number}"))
             await until(lambda: is_all_noted(path))
             assert not is_log_cut(str(path))
-            await store.database.cut_log()
+            await sqlite_of(store).cut_log()
             assert os.stat(f"{path}-wal").st_size == 0
             assert not is_log_cut(str(path))
         await store.close()
@@ -157,12 +160,12 @@ def test_a_log_that_began_anew_is_compared_with_its_own_note(tmp_path: Path) -> 
     path = tmp_path / "penstock.db"
 
     async def scenario() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         for number in range(30):
             await store.append(start(f"r_{number}"))
             if number % 7 == 0:
-                await store.database.checkpoint()
+                await sqlite_of(store).checkpoint()
             assert not is_log_cut(str(path))
         await store.close()
 

@@ -7,10 +7,11 @@ from pathlib import Path
 
 from penstock.base.json import JsonObject
 from penstock.engine.records import Record
+from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.maintenance.backups import check_integrity
-from penstock.runtime.stores.sqlite.runs.store import SqliteRunStore
 from penstock.runtime.stores.sqlite.schema.files import open_for_writing
 from penstock.runtime.stores.sqlite.schema.migrations import SCHEMA_VERSION
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.stores import AT, listed, run_bounded, start
 from tests.unit.runtime.stores.sqlite.schema.test_key_subjects import without_subjects
 
@@ -41,7 +42,7 @@ def test_who_started_runs_is_read_from_their_histories(tmp_path: Path) -> None:
     }
 
     async def filled() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         for run_id, payload in payloads.items():
             write = start(run_id, started_by="key:ada")
@@ -66,7 +67,7 @@ def test_who_started_runs_is_read_from_their_histories(tmp_path: Path) -> None:
     open_for_writing(str(path)).close()
 
     async def found() -> None:
-        store = SqliteRunStore(path)
+        store = RunStore(SqliteDatabase(path))
         await store.open()
         assert sorted(await listed(store, started_by="key:ada")) == ["ada", "large"]
         assert len(await listed(store, started_by="key:1", limit=1_000)) == 600

@@ -44,7 +44,7 @@ class Pace:
             began[0] = time.perf_counter()  # not before: until now, others may have had their turn
             return apply(connection)
 
-        outcome = await writer.submit(timed, is_long=True)
+        outcome = await self._database.write_raw(timed, is_long=True)
         held = time.perf_counter() - began[0]
         others = writer.jobs - self._jobs_seen > 1
         self._jobs_seen = writer.jobs
