@@ -387,8 +387,8 @@ def test_no_document_can_name_the_source_of_a_key_of_the_server(member: str) -> 
         f"server: {{{member}: {{file: own}}}}\nsecrets: {{OWN: {{file: own}}}}",
     ):
         assert only(readable).message == f"documents can read the source of `server.{member}` as `${{secret:NAME}}`"
-    accepted = loaded(f"server: {{{member}: {{env: OWN}}}}\nsecrets: {{OWN: {{env: OTHER}}}}").settings
-    assert getattr(accepted.server, member) is not None
+    apart = loaded(f"server: {{{member}: {{env: OWN}}}}\nsecrets: {{OWN: {{env: OTHER}}}}").settings
+    assert getattr(apart.server, member) == EnvironmentReference("OWN")
 
 
 def test_a_path_may_begin_with_the_home_of_the_user(monkeypatch: pytest.MonkeyPatch) -> None:
