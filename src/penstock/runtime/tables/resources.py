@@ -84,12 +84,15 @@ async def put_resources(
     database: Database, resources: Sequence[ResourceRow], *, call: CallRecord | None = None
 ) -> None:
     """Store resources, replacing existing ones: all of them, or none."""
-    # In the order of their keys, so that two transactions never wait for each other.
-    ordered = sorted(resources, key=lambda resource: (resource.kind, resource.tenant, resource.resource_id))
-    given = [_values_of(resource) for resource in ordered]
-    await database.write(
-        lambda transaction: transaction.many(_PUT, given), call=call, is_long=len(given) > _ROWS_AT_ONCE_MAX
-    )
+    given = [_values_of(resource) for resource in resources]
+    names = sorted({_lock_name(resource.tenant, resource.kind, resource.resource_id) for resource in resources})
+
+    def change(transaction: Transaction) -> None:
+        for name in names:
+            transaction.lock(name)
+        transaction.many(_PUT, given)
+
+    await database.write(change, call=call, is_long=len(given) > _ROWS_AT_ONCE_MAX)
 
 
 async def delete_resource(
@@ -137,9 +140,13 @@ def _write_version(
 
 
 def _locked_etag(transaction: Transaction, tenant: str, kind: str, resource_id: str) -> str | None:
-    transaction.lock(f"resource/{kind}/{tenant}/{resource_id}")
+    transaction.lock(_lock_name(tenant, kind, resource_id))
     found = transaction.one(f"SELECT etag FROM resources WHERE {_NAMED}", (kind, tenant, resource_id))
     return None if found is None else str(found[0])
+
+
+def _lock_name(tenant: str, kind: str, resource_id: str) -> str:
+    return f"resource/{kind}/{tenant}/{resource_id}"
 
 
 def _values_of(resource: ResourceRow) -> list[object]:
