@@ -22,7 +22,7 @@ import psycopg
 
 from penstock.base.errors import PenstockError
 from tests.conformance.families import GIVEN, Call
-from tests.conformance.platform_stores import empty, open_postgres
+from tests.conformance.platform_stores import empty
 from tests.conformance.postgresql.connections import Cursor
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.transaction import LOCK
@@ -168,17 +168,8 @@ class Course:
         given = await _given(call(self.databases[0]))
         return self._outcome([given]) if len(self.tracks[0].statements) >= fails_at else None
 
-    async def raced(self, first: Call, second: Call) -> AsyncIterator[Outcome]:
-        """Let the first stop after its first statement, then after its second, and so on."""
-        stops_after = 0
-        while True:
-            stops_after += 1
-            outcome = await self._race(first, second, stops_after)
-            if outcome is None:
-                return
-            yield outcome
-
-    async def _race(self, first: Call, second: Call, stops_after: int) -> Outcome | None:
+    async def raced(self, first: Call, second: Call, *, stops_after: int) -> Outcome | None:
+        """Make two changes at once: the first stops after its n-th statement. None if it has fewer."""
         self._restore()
         self.tracks[0].arm(stops_after=stops_after)
         leading = asyncio.ensure_future(_given(first(self.databases[0])))
@@ -188,8 +179,9 @@ class Course:
             stopped.cancel()
             return None
         following = asyncio.ensure_future(_given(second(self.databases[1])))
-        while not following.done() and not await self._is_blocked(self.tracks[1].backend):
-            await asyncio.sleep(0)
+        while not following.done():
+            if await self._is_blocked(self.tracks[1].backend):
+                break
         self.tracks[0].may_continue.set()
         return self._outcome([await leading, await following])
 

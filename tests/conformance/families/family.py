@@ -26,4 +26,4 @@ class Family:
 
 def function_of(name: str) -> str:
     """Return the function that a name stands for."""
-    return name.split(":")[0]
+    return name.split(":", maxsplit=1)[0]

@@ -40,7 +40,9 @@ def use(amount: int = 1, *, at: int = AT, field: str = "") -> PolicyUse:
 
 def total(field: str = "") -> PolicyTotal:
     """A question for the sum of calls."""
-    return PolicyTotal(tenant="acme", action="pay", field=field, since=LONG_AGO - 1, principal="p", resource="r", run="")
+    return PolicyTotal(
+        tenant="acme", action="pay", field=field, since=LONG_AGO - 1, principal="p", resource="r", run=""
+    )
 
 
 def start(database: Database, run_id: str, *, runs_per_day: int | None = None) -> Awaitable[None]:
@@ -96,9 +98,7 @@ USAGE = Family(
         "exchange_buckets: the other way round": lambda database: usage.exchange_buckets(
             database, taken("a", "b", "c", amount=2), at=FULL_AGAIN
         ),
-        "forget_usage": lambda database: usage.forget_usage(
-            database, before_day=day_of(AT), now=FULL_AGAIN
-        ),
+        "forget_usage": lambda database: usage.forget_usage(database, before_day=day_of(AT), now=FULL_AGAIN),
         "take_uses": lambda database: take(database, [use(3)], [total()]),
         "take_uses: the other, too": lambda database: take(database, [use(4), use(5, field="new")], [total()]),
         "take_uses: asked for another": lambda database: take(database, [use(6, field="new")], [total(), total("new")]),

@@ -32,7 +32,9 @@ async def take_uses(database: Database, uses: Sequence[PolicyUse], asked: Sequen
 
     def change(transaction: Transaction) -> TakenUses:
         # Of two calls at once, one has to see the other.
-        for name in sorted({f"uses/{item.tenant}/{item.action}/{item.field}" for item in (*uses, *asked)}):
+        counted = {(use.tenant, use.action, use.field) for use in uses}
+        counted |= {(item.tenant, item.action, item.field) for item in asked}
+        for name in sorted(f"uses/{'/'.join(names)}" for names in counted):
             transaction.lock(name)
         ids = []
         for use in uses:
