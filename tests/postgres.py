@@ -50,7 +50,9 @@ def running_postgres() -> Iterator[str]:
             **account,
         )
         assert made.returncode == 0, made.stderr
-        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", "-c", "fsync=off"]
+        # Nothing has to survive, and transactions that wait for each other are to be found at once.
+        quick = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "deadlock_timeout=10ms"]
+        settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", *quick]
         server = subprocess.Popen(
             [programs / "postgres", "-D", data, *settings],
             stdout=subprocess.DEVNULL,

@@ -10,6 +10,7 @@ from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -37,6 +38,7 @@ from penstock.runtime.tables.deliveries import list_deliveries, list_due_deliver
 from penstock.runtime.tables.memory import list_memory, search_memory
 from penstock.runtime.tables.resources import list_all_resources, read_mark
 from penstock.runtime.tables.runs.store import RunStore
+from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.stores import AT, run_bounded
 from tests.opened_database import sqlite_of
 
@@ -51,10 +53,12 @@ __all__ = [
     "claimed",
     "completed",
     "delivery",
+    "empty",
     "entry",
     "key_row",
     "note",
     "on_every_platform_store",
+    "open_postgres",
     "open_sqlite",
     "platform_contents",
     "resource",
@@ -96,8 +100,29 @@ async def open_sqlite(path: Path) -> AsyncIterator[SqliteDatabase]:
         await store.close()
 
 
-PLATFORM_STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[Database]]] = {
-    "sqlite": lambda folder: open_sqlite(folder / "store.db"),
+@asynccontextmanager
+async def open_postgres(address: str, **options: Any) -> AsyncIterator[PostgresDatabase]:
+    """An empty platform store in PostgreSQL."""
+    with psycopg.connect(address, autocommit=True) as connection:
+        empty(connection)
+    store = PostgresDatabase(address, **options)
+    await store.open()
+    try:
+        yield store
+    finally:
+        await store.close()
+
+
+def empty(connection: psycopg.Connection[Any]) -> None:
+    """Delete every row: a new database takes many times as long."""
+    tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
+    connection.execute("; ".join(f"DELETE FROM {table}" for (table,) in tables).encode())
+
+
+Opener = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Database]]
+PLATFORM_STORES: dict[str, Opener] = {
+    "sqlite": lambda request: open_sqlite(request.getfixturevalue("tmp_path") / "store.db"),
+    "postgresql": lambda request: open_postgres(request.getfixturevalue("postgres_address")),
 }
 
 
@@ -105,9 +130,11 @@ def on_every_platform_store(scenario: Scenario) -> Callable[..., None]:
     """Make a test of an async function that takes a platform store: it runs once on each."""
 
     @pytest.mark.parametrize("kind", PLATFORM_STORES)
-    def test(kind: str, tmp_path: Path) -> None:
+    def test(kind: str, request: pytest.FixtureRequest) -> None:
+        opened = PLATFORM_STORES[kind](request)
+
         async def with_store() -> None:
-            async with PLATFORM_STORES[kind](tmp_path) as store:
+            async with opened as store:
                 await scenario(store)
 
         run_bounded(with_store())

@@ -815,6 +815,15 @@ async def test_deliveries_that_ended_are_forgotten_and_others_never(store: Datab
     assert await listed_deliveries(store, limit=9) == ["d_2"]
 
 
+@on_every_platform_store
+async def test_a_delivery_of_another_tenant_with_the_same_id_is_forgotten_in_its_own_time(store: Database) -> None:
+    newer = delivery(0, tenant="other", state="dead", updated_at=AT + 50)
+    await add_deliveries(store, [delivery(0, state="dead"), newer])
+    assert await forget_deliveries(store, before=AT + 7, limit=10) == 1
+    assert await read_delivery(store, "other", newer.delivery_id) == newer
+    assert await read_delivery(store, "acme", newer.delivery_id) is None
+
+
 # --- marks, and what holds for all ---------------------------------------------------------------
 
 

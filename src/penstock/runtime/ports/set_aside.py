@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Callable, Iterable, Mapping
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 
@@ -36,6 +37,8 @@ class ExpiredRows:
     order: str = ""
     """Which of them come first, and how many."""
     order_parameters: tuple[int, ...] = ()
+    is_each_alone: bool = False
+    """Whether each row is deleted alone, in this order: if others change several of them in one transaction, too."""
 
 
 class SetAside:
@@ -79,21 +82,19 @@ class SetAside:
             return sum(self.attempt(transaction, kind, name, partial(delete, name)) for name in listed)
 
     def delete_expired(self, transaction: Transaction, kind: str, expired: ExpiredRows) -> int:
-        """Delete rows with one statement, and return how many; if that fails, each alone, as `delete_each` does."""
+        """Delete rows, and return how many: with one statement or, if that fails, each alone, as `delete_each` does."""
         key, aside = ", ".join(expired.key), [json.loads(name) for name in self.names(kind)]
         is_row = " AND ".join(f"{column} = ?" for column in expired.key)
         kept = f" AND NOT ({' OR '.join([f'({is_row})'] * len(aside))})" if aside else ""
         chosen = f"FROM {expired.table} WHERE {expired.condition}{kept} {expired.order}"
         given = (*expired.parameters, *(value for row in aside for value in row), *expired.order_parameters)
-        try:
-            with transaction.undo_on_error():
-                return transaction.execute(
-                    f"DELETE FROM {expired.table} WHERE ({key}) IN (SELECT {key} {chosen})", given
-                )
-        except UNUSABLE:
-            pass
+        # A row that another transaction changes meanwhile is compared again, but not chosen again.
+        delete = f"DELETE FROM {expired.table} WHERE ({key}) IN (SELECT {key} {chosen}) AND ({expired.condition})"
+        if not expired.is_each_alone:
+            with suppress(*UNUSABLE), transaction.undo_on_error():
+                return transaction.execute(delete, (*given, *expired.parameters))
         found = [json.dumps(row) for row in transaction.rows(f"SELECT {key} {chosen}", given)]
-        one = f"DELETE FROM {expired.table} WHERE {is_row} AND {expired.condition}"
+        one = f"DELETE FROM {expired.table} WHERE {is_row} AND ({expired.condition})"
         return self.delete_each(
             transaction,
             kind,

@@ -110,8 +110,10 @@ def append_audit(database: Database, entries: Sequence[AuditEntry], *, seal: Sea
 
 def write_calls(transaction: Transaction, calls: Sequence[CallRecord]) -> None:
     """Store the records of calls within the transaction of their changes. Raises if one cannot be stored."""
-    for call in calls:
-        if call.claim is not None and not _hold(transaction, call.claim, call):
+    held = [(call.claim, call) for call in calls if call.claim is not None]
+    # In the order of their keys: of two transactions with several calls, neither waits for the other.
+    for claim, call in sorted(held, key=lambda item: tuple(_names_of(item[0]).values())):
+        if not _hold(transaction, claim, call):
             raise claim_lost()  # which rolls the change back
     _write_entries(transaction, calls)
 

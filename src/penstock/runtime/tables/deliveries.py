@@ -16,7 +16,8 @@ from msgspec.structs import replace
 
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord, DeliveryPage, DeliveryRow
-from penstock.runtime.ports.transactions import Transaction, none_of
+from penstock.runtime.ports.set_aside import ExpiredRows
+from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.tables.checksums import CHECKED, checked_columns, row_checksum
 from penstock.runtime.tables.codec import RowCodec, encode_json, json_column
 from penstock.runtime.tables.listings import cut_page, number_cursor, number_position, platform_page_size
@@ -49,7 +50,6 @@ _DUE = (
     f"SELECT {_COLUMNS} FROM deliveries WHERE state = 'pending' AND {_DUE_AT} <= ? ORDER BY {_DUE_AT}, number LIMIT ?"
 )
 _NEXT = f"SELECT min({_DUE_AT}) FROM deliveries WHERE state = 'pending'"
-_FORGET = "DELETE FROM deliveries WHERE delivery_id = ? AND state <> 'pending'"
 _KIND = "deliveries"
 
 _NUMBER_MAX = 2**63 - 1
@@ -65,7 +65,14 @@ async def add_deliveries(
 def write_deliveries(transaction: Transaction, deliveries: Sequence[DeliveryRow]) -> int:
     """Do what `add_deliveries` does, in a transaction."""
     given = [_DELIVERIES.values(delivery, event=encode_json(delivery.event)) for delivery in deliveries]
+    # They are numbered in the order that is given, so only the locks are taken in the order of their names.
+    for name in sorted({_lock_name(delivery) for delivery in deliveries}):
+        transaction.lock(name)
     return transaction.many(_INSERT, given) if given else 0
+
+
+def _lock_name(delivery: DeliveryRow) -> str:
+    return f"delivery/{delivery.tenant}/{delivery.delivery_id}"
 
 
 async def list_due_deliveries(database: Database, *, now: int, limit: int) -> tuple[DeliveryRow, ...]:
@@ -107,7 +114,7 @@ async def save_delivery(database: Database, delivery: DeliveryRow, *, call: Call
 
 def _write_outcome(transaction: Transaction, after: DeliveryRow, *, seen: DeliveryRow | None = None) -> bool:
     named = (after.tenant, after.delivery_id)
-    transaction.lock(f"delivery/{after.tenant}/{after.delivery_id}")
+    transaction.lock(_lock_name(after))
     found = transaction.one(_STORED, named)
     if found is None:
         return False
@@ -163,15 +170,13 @@ def deliveries_statement(
 
 async def forget_deliveries(database: Database, *, before: int, limit: int) -> int:
     """Delete deliveries that ended (delivered or dead) before a time, oldest first; return how many."""
+    ended = ExpiredRows(
+        table="deliveries",
+        key=("tenant", "delivery_id"),
+        condition="state <> 'pending' AND updated_at < ?",
+        parameters=(before,),
+        order="ORDER BY updated_at, number LIMIT ?",
+        order_parameters=(limit,),
+    )
     set_aside = database.set_aside
-
-    def change(transaction: Transaction) -> int:
-        aside = set_aside.names(_KIND)
-        ended = (
-            "SELECT delivery_id FROM deliveries WHERE state <> 'pending' AND updated_at < ?"
-            f" AND {none_of('delivery_id', aside)} ORDER BY updated_at, number LIMIT ?"
-        )
-        names = [str(name) for (name,) in transaction.rows(ended, (before, *aside, limit))]
-        return set_aside.delete_each(transaction, _KIND, names, lambda name: transaction.execute(_FORGET, (name,)))
-
-    return await database.write(change, is_long=True)
+    return await database.write(lambda transaction: set_aside.delete_expired(transaction, _KIND, ended), is_long=True)

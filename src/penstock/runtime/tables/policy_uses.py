@@ -32,7 +32,9 @@ async def take_uses(database: Database, uses: Sequence[PolicyUse], asked: Sequen
 
     def change(transaction: Transaction) -> TakenUses:
         # Of two calls at once, one has to see the other.
-        for name in sorted({f"uses/{use.tenant}/{use.action}/{use.field}" for use in uses}):
+        counted = {(use.tenant, use.action, use.field) for use in uses}
+        counted |= {(item.tenant, item.action, item.field) for item in asked}
+        for name in sorted(f"uses/{'/'.join(names)}" for names in counted):
             transaction.lock(name)
         ids = []
         for use in uses:
@@ -62,7 +64,7 @@ def _add_up(reader: Reader, asked: PolicyTotal) -> int:
 
 async def release_uses(database: Database, ids: Collection[int]) -> None:
     """Take back calls that were entered and not made."""
-    given = [(number,) for number in ids]
+    given = [(number,) for number in sorted(ids)]
     await database.write(lambda transaction: transaction.many("DELETE FROM policy_uses WHERE id = ?", given))
 
 

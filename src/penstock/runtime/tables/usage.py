@@ -88,13 +88,16 @@ def count_start(transaction: Transaction, quota: StartQuota, run_id: str) -> Non
 
     Raises if it is above one of them, which rolls the start back. The run is stored already, so the index has it.
     """
-    for item in sorted(quota.subjects, key=lambda item: item.subject):
+    # In the order of their names, as results do: of two transactions, neither waits for the other.
+    ordered = sorted(quota.subjects, key=lambda item: item.subject)
+    for item in ordered:
         transaction.lock(f"quota/{quota.tenant}/{item.subject}")
     for item in quota.subjects:
         used = _read_subject(transaction, quota.tenant, item.subject, quota.at)
         if item.subject == TENANT_SUBJECT:
             used = replace(used, runs_now=max(0, used.runs_now - 1))
         check_quota(item.limits, used, item.subject, quota.at)
+    for item in ordered:
         transaction.execute(_ADD, (quota.tenant, item.subject, day_of(quota.at), 1, 0, 0))
         if item.subject != TENANT_SUBJECT:
             transaction.execute(_DROP_ENDED, (quota.tenant, item.subject))
@@ -103,17 +106,23 @@ def count_start(transaction: Transaction, quota: StartQuota, run_id: str) -> Non
 
 def add_usage(transaction: Transaction, used: RunUsage) -> None:
     """Count what a result reports, for its tenant, for whom it was performed, and for each model."""
-    for subject in (TENANT_SUBJECT, *used.subjects):
-        transaction.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, used.tokens, used.cost))
-    for model in used.models:
-        subject = model_subject(model.name)
-        transaction.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, model.tokens, model.cost))
+    counted = [(subject, used.tokens, used.cost) for subject in (TENANT_SUBJECT, *used.subjects)]
+    counted += [(model_subject(model.name), model.tokens, model.cost) for model in used.models]
+    for subject, tokens, cost in sorted(counted):
+        transaction.execute(_ADD, (used.tenant, subject, day_of(used.at), 0, tokens, cost))
 
 
 async def forget_usage(database: Database, *, before_day: int, now: int) -> int:
     """Delete counts of days before a day, full buckets, and calls before every window; return how many counts."""
     set_aside = database.set_aside
-    full = ExpiredRows(table="rate_buckets", key=("bucket",), condition="full_at < ?", parameters=(now,))
+    full = ExpiredRows(
+        table="rate_buckets",
+        key=("bucket",),
+        condition="full_at < ?",
+        parameters=(now,),
+        order="ORDER BY bucket",
+        is_each_alone=True,
+    )
     old = ExpiredRows(
         table="usage_counts", key=("tenant", "subject", "day"), condition="day < ?", parameters=(before_day,)
     )
@@ -135,10 +144,13 @@ async def measure_storage_bytes(database: Database, tenant: str) -> int:
 async def exchange_buckets(database: Database, taken: Sequence[BucketUse], *, at: int) -> tuple[BucketLevel, ...]:
     """Take from token buckets that processes share; return what is left in each, in order."""
 
+    ordered = sorted(enumerate(taken), key=lambda item: item[1].bucket)
+
     def change(transaction: Transaction) -> tuple[BucketLevel, ...]:
         for name in sorted({use.bucket for use in taken}):
             transaction.lock(f"bucket/{name}")
-        return tuple([_take_from(transaction, use, at) for use in taken])
+        left = {place: _take_from(transaction, use, at) for place, use in ordered}
+        return tuple([left[place] for place in range(len(taken))])
 
     return await database.write(change)
 

@@ -9,7 +9,7 @@ Above it: `records`, `removal`. Below it: the database port.
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 import msgspec
 
@@ -25,6 +25,7 @@ __all__ = [
     "count_audit_chains",
     "end_after_gap",
     "find_audit_head",
+    "lock_trails",
     "move_first",
     "read_chains",
     "read_head",
@@ -84,6 +85,12 @@ def read_chains(reader: Reader) -> AuditChains:
     except (msgspec.DecodeError, msgspec.ValidationError):
         sealed, seal = -1, None
     return AuditChains(found=found, sealed=sealed, seal=seal)
+
+
+def lock_trails(transaction: Transaction, tenants: Iterable[str]) -> None:
+    """Hold trails until the end of the transaction: all that it will append to, at once."""
+    for tenant in sorted({*tenants}):
+        transaction.lock(f"audit/{tenant}")
 
 
 def sealed_end(transaction: Transaction, tenant: str, seal: Seal) -> ChainHead:

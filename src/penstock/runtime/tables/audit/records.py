@@ -20,7 +20,7 @@ from penstock.runtime.ports.audit import AuditRecordUnreadable
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import AuditEntry, AuditHold, AuditPage, AuditQuery, AuditRecord, Seal
 from penstock.runtime.ports.transactions import Reader, RowError, StatementError, Transaction
-from penstock.runtime.tables.audit.heads import end_after_gap, sealed_end, write_last
+from penstock.runtime.tables.audit.heads import end_after_gap, lock_trails, sealed_end, write_last
 from penstock.runtime.tables.checksums import CHECKED, row_checksum
 from penstock.runtime.tables.codec import decode_json, encode_json
 from penstock.runtime.tables.listings import platform_page_size
@@ -88,8 +88,7 @@ UNREADABLE = (RowError, CorruptHistory, TypeError, ValueError)
 
 def append_entries(transaction: Transaction, entries: Sequence[AuditEntry], seal: Seal) -> None:
     """Number, seal and append entries: all of them, or none if the transaction is rolled back."""
-    for tenant in sorted({entry.tenant for entry in entries}):
-        transaction.lock(f"audit/{tenant}")
+    lock_trails(transaction, [entry.tenant for entry in entries])
     try:
         # Somebody else may have written a row after the sealed end. It stays, so that it is found; records follow after
         # a gap.

@@ -25,7 +25,7 @@ from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.set_aside import SetAside
 from penstock.runtime.ports.transactions import Reader, RowError, Transaction, none_of
-from penstock.runtime.tables.audit.heads import move_first
+from penstock.runtime.tables.audit.heads import lock_trails, move_first
 from penstock.runtime.tables.audit.records import COLUMNS, not_held, record_of
 from penstock.runtime.tables.checksums import CHECKED, checked_columns, row_checksum
 from penstock.runtime.tables.codec import encode_json
@@ -69,7 +69,7 @@ async def forget_audit(
     set_aside = database.set_aside
 
     def change(transaction: Transaction) -> int:
-        transaction.lock(f"audit/{tenant}")
+        _lock(transaction, tenant, call)
         records = _find_oldest(transaction, set_aside, tenant, before_seq, holds)
 
         def remove(stretch: Sequence[AuditRecord]) -> int:
@@ -90,6 +90,11 @@ async def forget_audit(
         return count
 
     return await database.write(change, call=call, happened=bool, is_long=True)
+
+
+def _lock(transaction: Transaction, tenant: str, call: CallRecord | None) -> None:
+    """Hold the trail that changes, and those that the call itself is appended to."""
+    lock_trails(transaction, [tenant, *(entry.tenant for entry in (() if call is None else call.entries))])
 
 
 def _find_oldest(
@@ -183,7 +188,7 @@ async def redact_audit(
     """
 
     def change(transaction: Transaction) -> int:
-        transaction.lock(f"audit/{tenant}")
+        _lock(transaction, tenant, call)
         return sum(_redact_record(transaction, tenant, seq, names, holds) for seq in seqs)
 
     return await database.write(change, call=call, happened=bool, is_long=True)

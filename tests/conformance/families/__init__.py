@@ -1,0 +1,29 @@
+"""Every function of `runtime.tables`, called with example data: the table of all uses.
+
+Tests run them to record and prepare every statement, to see which locks are taken, to let each pair of changes race
+from two connections, and to let each statement fail. A new family is a module here and an entry in `FAMILIES`.
+
+Read `family` first.
+"""
+
+from tests.conformance.families.audit import AUDIT
+from tests.conformance.families.deliveries import DELIVERIES
+from tests.conformance.families.family import Call, Family, function_of
+from tests.conformance.families.keys import CALLS, KEYS
+from tests.conformance.families.resources import RESOURCES
+from tests.conformance.families.usage import USAGE
+
+__all__ = ["CHANGES", "FAMILIES", "GIVEN", "READS", "Call", "Family", "function_of"]
+
+FAMILIES: dict[str, Family] = {
+    "keys": KEYS,
+    "calls": CALLS,
+    "audit": AUDIT,
+    "resources": RESOURCES,
+    "deliveries": DELIVERIES,
+    "usage": USAGE,
+}
+GIVEN: list[Call] = [call for family in FAMILIES.values() for call in family.given]
+"""What fills the tables before anything else."""
+CHANGES: dict[str, Call] = {name: call for family in FAMILIES.values() for name, call in family.changes.items()}
+READS: dict[str, Call] = {name: call for family in FAMILIES.values() for name, call in family.reads.items()}

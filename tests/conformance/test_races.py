@@ -1,0 +1,118 @@
+"""Two changes at once are as one after the other: every two functions of the tables that meet, on PostgreSQL.
+
+See `races` for how they are brought together. The last tests switch the locks off and see the same races go wrong.
+"""
+
+from __future__ import annotations
+
+from dataclasses import replace
+
+import pytest
+
+from tests.conformance.families import CHANGES, FAMILIES, function_of
+from tests.conformance.platform_stores import run_bounded
+from tests.conformance.races import Course, Outcome, Reach, open_course, pairs_that_meet
+from tests.thorough import is_tried
+from tests.tidy.doors import CHANGING
+
+STATEMENTS_MAX, STATEMENTS_ONE_IN = 6, 3
+# Functions whose locks keep two of their own calls apart.
+AGAINST_ITSELF = (
+    "replace_key",
+    "append_audit",
+    "forget_audit",
+    "redact_audit",
+    "put_resource",
+    "delete_resource",
+    "count_start",
+    "exchange_buckets",
+    "take_uses",
+)
+# Changes whose locks keep others apart: one writes what the other one has read, or each waits for the other.
+AGAINST_OTHERS = (
+    ("put_key: revoked", "replace_key: by the third"),
+    ("put_resources", "put_resource: new"),
+    ("put_resources", "delete_resource: expected"),
+    ("add_deliveries", "add_deliveries: the other way round"),
+    ("append_audit: a new tenant", "append_audit: another new one"),
+    ("forget_audit: of the other", "forget_audit: told to the other"),
+    ("take_uses: the other, too", "take_uses: asked for the other"),
+)
+
+
+async def reaches(course: Course) -> dict[str, Reach]:
+    return {name: await course.reach(call) for name, call in CHANGES.items()}
+
+
+async def mistakes(course: Course, one: str, other: str) -> list[str]:
+    """Every race of two changes whose outcome neither of their orders gives.
+
+    Of transactions with many statements, some are tried in every run of the suite, and all of them in thorough ones.
+    """
+    in_order = await course.alone(CHANGES[one], CHANGES[other])
+    in_reverse = turned(await course.alone(CHANGES[other], CHANGES[one]))
+    found: list[str] = []
+    for first, second in {(one, other): None, (other, one): None}:
+        length = (await course.reach(CHANGES[first])).statements
+        for statement in range(1, length + 1):
+            if length > STATEMENTS_MAX and not is_tried(f"{first} {second} {statement}", STATEMENTS_ONE_IN):
+                continue
+            outcome = await course.raced(CHANGES[first], CHANGES[second], stops_after=statement)
+            assert outcome is not None, f"{first} has no statement {statement}"
+            seen = outcome if first == one else turned(outcome)
+            if seen not in (in_order, in_reverse):
+                gave = f"{seen.given}, and not {in_order.given} or {in_reverse.given}"
+                differ = sorted({*seen.rows} ^ {*in_order.rows})
+                found.append(f"{second} while {first} is after statement {statement}: {gave}; {differ}")
+    return found
+
+
+def turned(outcome: Outcome) -> Outcome:
+    return replace(outcome, given=outcome.given[::-1])
+
+
+def test_every_function_that_changes_something_takes_part() -> None:
+    # The last two run in transactions of the store of runs.
+    assert {function_of(name) for name in CHANGES} == CHANGING["Tables"] | {"count_start", "add_usage"}
+    assert len(CHANGES) == sum(len(family.changes) for family in FAMILIES.values())
+
+
+@pytest.mark.parametrize("family", FAMILIES)
+def test_two_changes_at_once_are_as_one_after_the_other(family: str, postgres_address: str) -> None:
+    found: list[str] = []
+
+    async def scenario() -> None:
+        async with open_course(postgres_address) as course:
+            for one, other in pairs_that_meet(await reaches(course)):
+                if one in FAMILIES[family].changes:
+                    found.extend(await mistakes(course, one, other))
+
+    run_bounded(scenario())
+    assert found == []
+
+
+def test_without_locks_a_function_goes_wrong_against_itself(postgres_address: str) -> None:
+    wrong: set[str] = set()
+
+    async def scenario() -> None:
+        async with open_course(postgres_address, has_locks=False) as course:
+            for name in CHANGES:
+                function = function_of(name)
+                if function in AGAINST_ITSELF and function not in wrong and await mistakes(course, name, name):
+                    wrong.add(function)
+
+    run_bounded(scenario())
+    assert wrong == set(AGAINST_ITSELF)
+
+
+def test_without_locks_changes_go_wrong_against_others(postgres_address: str) -> None:
+    right: list[tuple[str, str]] = []
+
+    async def scenario() -> None:
+        async with open_course(postgres_address, has_locks=False) as course:
+            for one, other in AGAINST_OTHERS:
+                if not await mistakes(course, one, other):
+                    right.append((one, other))
+
+    run_bounded(scenario())
+    assert right == []
