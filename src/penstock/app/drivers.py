@@ -74,7 +74,7 @@ def make_storage(
     Without `keys`, the server's secret and its audit key are in files beside the database.
     """
     file = database_file(name)
-    database = sqlite_databases.SqliteDatabase(file, synchronous=synchronous)
+    database = sqlite_databases.SqliteDatabase(name, synchronous=synchronous)
     return storages.Storage(
         store=run_stores.RunStore(database),
         database=database,

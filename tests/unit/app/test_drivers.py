@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 from pathlib import Path
 
@@ -62,3 +63,11 @@ async def test_there_is_a_database_once_a_store_was_opened(tmp_path: Path) -> No
     await storage.store.open()
     await storage.store.close()
     assert (has_database(path), is_database_file(path)) == (True, True)
+
+
+@pytest.mark.parametrize("name", ["", ":memory:", "file:store.db?mode=memory"])
+def test_a_name_that_is_no_file_makes_no_database(name: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.chdir(tmp_path)
+    with pytest.raises(Rejected, match="STORE_PATH_INVALID"):
+        asyncio.run(make_storage(name).store.open())
+    assert list(tmp_path.iterdir()) == []
