@@ -81,7 +81,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
+        raise Rejected(
+            "FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "choose another file"
+        ) from error
 
 
 def verify_file(
@@ -102,7 +104,9 @@ def verify_file(
         with path.open("rb") as file:
             is_database = file.read(len(_SQLITE)) == _SQLITE
     except OSError as error:
-        raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
+        raise Rejected(
+            "FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "choose another file"
+        ) from error
     stamps = StampedTrails()
     made = _Verifiers(keys, kept, allowed)
     reports = (_verify_database if is_database else _verify_export)(path, made, stamps)

@@ -227,7 +227,7 @@ class PayloadReader:
             raise CorruptHistory("PAYLOAD_MISSING", f"the large value {name[:12]} is not in the store", _HINT)
         content: object = found[0]
         if not isinstance(content, bytes) or content_hash(content) != name:
-            message = f"the large value {name[:12]} is not what its hash stands for"
+            message = f"the large value {name[:12]} does not match its hash"
             raise CorruptHistory("PAYLOAD_CHANGED", message, _HINT)
         return content
 
@@ -256,7 +256,7 @@ def altered_payloads(connection: sqlite3.Connection) -> Iterator[tuple[str, str]
         return
     for key, content in connection.execute("SELECT hash, content FROM payloads"):
         if not isinstance(content, bytes) or content_hash(content) != bytes(key).hex():
-            yield "PAYLOAD_CHANGED", f"the large value {bytes(key).hex()[:12]} is not what its hash stands for"
+            yield "PAYLOAD_CHANGED", f"the large value {bytes(key).hex()[:12]} does not match its hash"
     missing = "SELECT DISTINCT hash FROM payload_uses WHERE hash NOT IN (SELECT hash FROM payloads)"
     for (key,) in connection.execute(missing):
         yield "PAYLOAD_MISSING", f"the large value {bytes(key).hex()[:12]} is not in the store"
