@@ -17,11 +17,12 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+from penstock.base import limits
 from penstock.base.errors import PenstockError, Reason
 from penstock.client.errors import CLIENT_REASONS
 from penstock.operations.catalogue.reasons import LOCAL_REASONS, REASONS
@@ -44,6 +45,8 @@ _WORDS_MIN: Final = 3
 _UNFIT: Final = re.compile(r"/tmp|/root|/home|/work|pytest|0x[0-9a-f]{6}|\n|<.*>|\d{1,3}(?:\.\d{1,3}){3}:\d{4,}")
 _RANDOM: Final = re.compile(r"[0-9a-f]{12,}|[0-9A-Z]{20,}")
 _CHARACTERS_MAX: Final = 160
+# What some functions return, where a message has a call of them.
+_VALUES: Final = {"len": "COUNT", "join": "LIST", "format_instant": "TIME", "count_words": "COUNT"}
 
 
 class Example(NamedTuple):
@@ -111,7 +114,7 @@ def _written(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = 3) -> s
         case ast.Constant(value=str() as text):
             return text
         case ast.JoinedStr(values=parts):
-            return "".join(str(part.value) if isinstance(part, ast.Constant) else _placeholder(part) for part in parts)
+            return _fill_in(parts)
         case ast.Name(id=name) if depth and name in texts:
             return _written(texts[name], texts, depth - 1)
         case ast.IfExp(body=body):
@@ -123,8 +126,32 @@ def _written(node: ast.expr, texts: Mapping[str, ast.expr], depth: int = 3) -> s
             return None
 
 
-def _placeholder(part: ast.expr) -> str:
-    words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(part)))
+def _fill_in(parts: Sequence[ast.expr]) -> str:
+    """The text with a word for each value. A value right behind a word or a value may be empty, and is left out."""
+    text = ""
+    for number, part in enumerate(parts):
+        if isinstance(part, ast.Constant):
+            text += str(part.value)
+        elif isinstance(part, ast.FormattedValue):
+            follows_value = number > 0 and isinstance(parts[number - 1], ast.FormattedValue)
+            text += "" if follows_value or text[-1:].isalnum() else _placeholder(part.value)
+    return text
+
+
+def _placeholder(value: ast.expr) -> str:
+    """What stands for a value: a limit itself, or a word in capitals."""
+    match value:
+        case ast.Attribute(attr=name) | ast.Name(id=name) if isinstance(
+            bound := getattr(limits, name, None), int | float
+        ):
+            return f"{bound}"
+        case ast.Call(func=ast.Attribute(attr="get"), args=[ast.Constant(value=str() as name), *_]):
+            return name.upper()
+        case ast.Call(func=ast.Name(id=function) | ast.Attribute(attr=function)) if function in _VALUES:
+            return _VALUES[function]
+        case ast.BoolOp(values=[first, *_]):
+            return _placeholder(first)
+    words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(value)))
     return words[-1].strip("_").upper() if words else "VALUE"
 
 
@@ -187,7 +214,7 @@ class _Recorder:
         """Write what was heard."""
         kept = dict(_still_said(read_examples() if FILE.exists() else {}))
         for code, examples in self.heard.items():
-            fit = sorted(filter(_is_fit, examples), key=_cost)
+            fit = sorted((example for example in examples if _is_fit(code, example)), key=_cost)
             if fit and code not in kept:
                 kept[code] = fit[0]
         texts = {code: kept[code]._asdict() for code in ALL_REASONS if code in kept}
@@ -210,7 +237,6 @@ def is_hint_of(code: str, hint: str) -> bool:
     return hint == ALL_REASONS[code].hint or is_said_by_source(hint)
 
 
-def _is_fit(example: Example) -> bool:
-    texts = (example.message, example.hint)
-    said = is_said_by_source(example.message)
-    return said and not any(_UNFIT.search(text) or len(text) > _CHARACTERS_MAX for text in texts)
+def _is_fit(code: str, example: Example) -> bool:
+    said = is_said_by_source(example.message) and is_hint_of(code, example.hint)
+    return said and not any(_UNFIT.search(text) or len(text) > _CHARACTERS_MAX for text in example)

@@ -40,7 +40,7 @@ KEYS: Mapping[str, str] = {
     "round": "how many questions the activity has asked in this visit, counted from 1",
     "holder": "the host that has the work",
     "leaseUntil": "until when nobody else may take the work, in milliseconds since 1970",
-    "resume": "what the performer of the activity needs to go on after the answer; opaque to the engine",
+    "resume": "what the performer of the activity needs to continue after the answer; opaque to the engine",
     "usage": "what the attempt has cost: tokens, requests, money",
     "deadline": "when it times out, in milliseconds since 1970",
     "chainDeadline": "when the run, or whichever continues it then, times out: what the starter gave",
@@ -85,7 +85,7 @@ def _parts() -> Iterator[str]:
     yield (
         "The history of a run is a list of rows that only grows. A **command** says what the engine decided, an "
         "**event** what happened. Names and keys are those of the published format; where that format leaves something "
-        "out that is needed to go on, there are keys and records of our own. A row:"
+        "out that a run needs to continue, there are keys and records of our own. A row:"
     )
     row = (
         '{"executionId": "r_1", "seq": 7, "kind": "event", "name": "NodeScheduled",\n'

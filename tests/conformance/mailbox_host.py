@@ -266,7 +266,7 @@ class MailboxHost:
         row = first_row(state, effects, created_at=now, labels=labels or {}, owner=None)
         write = first_write(row, Accepted(records, state), call)
         if not isinstance(await self.store.append(write), Appended):
-            return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} exists already")
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {state.run_id} already exists")
         write.committed()
         self._follow_up(state.run_id, _Run(workflow, state, row))
         return None

@@ -174,7 +174,7 @@ async def test_every_way_to_look_at_a_run_says_the_same(server: LiveServer, assi
     task = seen["result"]
     assert (task["status"], task["inputRequests"]) == ("input_required", {})
     said = task["statusMessage"].partition("Refund 120 for A-1042? ")[2]
-    assert said.startswith("This is an approval by leads")
+    assert said.startswith("This needs an approval by leads")
     assert said in text_of(called)
     assert said in text_of(looked)
     first: Any = looked.content[0]

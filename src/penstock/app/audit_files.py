@@ -78,7 +78,9 @@ def _text(path: Path) -> str:
     try:
         return path.read_text(encoding="utf-8")
     except (OSError, UnicodeDecodeError) as error:
-        raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
+        raise Rejected(
+            "FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "choose another file"
+        ) from error
 
 
 def verify_file(
@@ -98,7 +100,9 @@ def verify_file(
     try:
         is_database = is_database_file(path)
     except OSError as error:
-        raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
+        raise Rejected(
+            "FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "choose another file"
+        ) from error
     stamps = StampedTrails()
     made = _Verifiers(keys, kept, allowed)
     reports = (_verify_database if is_database else _verify_export)(path, made, stamps)

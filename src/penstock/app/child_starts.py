@@ -46,7 +46,7 @@ class GovernedChildStarts:
             try:
                 await asyncio.wait_for(self._open.wait(), limits.HELD_CALL_GATE_SECONDS)
             except TimeoutError:
-                message = f"the child run {effect.child_id} waits for a gate to open"
-                raise Unavailable("GATE_CLOSED", message, "start a server on this store") from None
+                message = f"the child run {effect.child_id} waits for a process that may start it"
+                raise Unavailable("GATE_CLOSED", message, "start `penstock serve` on this store") from None
         starter = self._starter
         return None if starter is None else await starter(run, effect)

@@ -91,9 +91,11 @@ def read_authorities(path: Path) -> Authorities:
     try:
         found = x509.load_pem_x509_certificates(path.read_bytes())
     except OSError as error:
-        raise Rejected("FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "name another") from error
+        raise Rejected(
+            "FILE_UNREADABLE", f"{path} cannot be read ({type(error).__name__})", "choose another file"
+        ) from error
     except ValueError as error:
-        hint = "write the certificate of the authority, or of its root, into it: PEM"
+        hint = "put the certificate of the authority, or of its root, into the file, in PEM format"
         raise Rejected("TIMESTAMP_CERTIFICATE_INVALID", f"{path} has no certificates: {error}", hint) from error
     return Authorities(tuple(found))
 

@@ -153,7 +153,7 @@ def error_of(status: int, headers: Mapping[str, str], body: bytes) -> CallFailed
     else:
         excerpt = body.decode("utf-8", errors="replace").strip()[:_BODY_CHARACTERS_MAX]
         message = f"the server answered {status}" + (f": {excerpt}" if excerpt else "")
-        error = kind("HTTP_ERROR", message, "is this the address of a Penstock server?")
+        error = kind("HTTP_ERROR", message, "check that this is the address of a Penstock server")
     error.status = status
     error.request_id = _text(problem.get("request_id")) or headers.get("x-request-id")
     error.retry_after_seconds = retry_after_seconds(headers)
@@ -166,12 +166,14 @@ def unreachable(server: str, reason: Exception, *, timed_out: bool) -> CallUnava
         message = f"{server} did not answer in time"
         return CallUnavailable("TIMEOUT", message, "ask again, or give the client more time")
     why = str(reason) or type(reason).__name__
-    return CallUnavailable("CONNECTION_FAILED", f"{server} cannot be reached: {why}", "is the server running there?")
+    return CallUnavailable(
+        "CONNECTION_FAILED", f"{server} cannot be reached: {why}", "check the address, and that the server runs"
+    )
 
 
 def answer_unreadable(operation: str, reason: Exception) -> CallFailed:
     """Build the error of a response that does not fit the operation's types."""
-    hint = "client and server may be of different versions"
+    hint = "check that client and server have the same version"
     return CallFailed("ANSWER_UNREADABLE", f"the answer to {operation} cannot be read: {reason}", hint)
 
 

@@ -85,7 +85,7 @@ class Exchange:
         held = value.get("held") if isinstance(value, dict) else None
         if held is not None and not may_wait:
             message = f"{operation} waits for approval, as the draft {held['draft_id']}"
-            raise Denied("APPROVAL_REQUIRED", message, f"somebody has to approve it: {held['look']}")
+            raise Denied("APPROVAL_REQUIRED", message, f"ask an approver to approve it: {held['look']}")
         return value
 
     async def stream(self, operation: str, arguments: JsonObject) -> EventStream:

@@ -200,7 +200,7 @@ class AnswerSeals:
             text = cipher.decrypt(sealed[:_NONCE_BYTES], sealed[_NONCE_BYTES:], tenant.encode())
             value: JsonValue = msgspec.json.decode(text)
         except (exceptions.InvalidTag, ValueError, binascii.Error):
-            message = "a secret answer cannot be read: it was not sealed by this server"
+            message = "a secret answer cannot be read: another server encrypted it"
             raise Unavailable("SECRET_ANSWER_UNREADABLE", message, "ask again in a new run") from None
         return value
 

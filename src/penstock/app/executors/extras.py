@@ -63,7 +63,7 @@ def _named(name: str) -> ExtraExecutor:
     wanted = EXTRA_EXECUTORS.get(name)
     if wanted is None:
         known = ", ".join(sorted(EXTRA_EXECUTORS))
-        raise Rejected("UNKNOWN_EXECUTOR", f"there is no executor named {name}", f"known: {known}")
+        raise Rejected("UNKNOWN_EXECUTOR", f"there is no executor named {name}", f"use one of {known}")
     return wanted
 
 

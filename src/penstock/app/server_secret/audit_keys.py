@@ -109,7 +109,7 @@ class AuditKeyFile:
         return found
 
     def _unavailable(self, why: str) -> Unavailable:
-        message = f"{self.path}: the key that signs audit checkpoints cannot be read or made ({why})"
+        message = f"{self.path}: the key that signs audit checkpoints cannot be read or created ({why})"
         return Unavailable("AUDIT_KEY_UNAVAILABLE", message, "restore the file from a backup, or make it readable")
 
     def _replace(self, old: SigningKey, new: SigningKey) -> None:

@@ -48,7 +48,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
     snapshot: Annotated[str | None, Option("--snapshot", help="A commit, instead of a branch.")] = None,
     cursor: Annotated[
         str | None,
-        Option("--cursor", help="Where to go on: `next_cursor` of an earlier page, with its --snapshot."),
+        Option("--cursor", help="Where to continue: `next_cursor` of an earlier page, with its --snapshot."),
     ] = None,
     limit: Annotated[int | None, Option("--limit", min=1, help="How many records at most.")] = None,
     server: ServerOption = None,

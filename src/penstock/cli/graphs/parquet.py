@@ -106,7 +106,7 @@ def parquet_files(folder: Path, schema: Schema, about: dict[str, str]) -> Iterat
         message = f"{folder} cannot be used ({type(error).__name__})"
         raise Rejected("FOLDER_UNUSABLE", message, "name another folder") from error
     if not is_empty:
-        raise Rejected("FOLDER_NOT_EMPTY", f"{folder} has files already", "name a new folder")
+        raise Rejected("FOLDER_NOT_EMPTY", f"{folder} is not empty", "choose a new folder")
     files = ParquetFiles(folder, schema, about)
     try:
         yield files

@@ -67,8 +67,8 @@ def openapi_command(  # noqa: PLR0913  # each is an option
         wanted = tuple(operations or ())
         chosen = {key: item for key, item in imported.operations.items() if _is_wanted(key, wanted)}
         if wanted and not chosen:
-            message = f"no operation is called like {', '.join(wanted)}"
-            raise Rejected("OPENAPI_NOTHING_CHOSEN", message, "--preview lists them")
+            message = f"no operation matches {', '.join(wanted)}"
+            raise Rejected("OPENAPI_NOTHING_CHOSEN", message, "list the operations with --preview")
         if preview:
             _show_preview(imported, chosen, as_json=as_json)
             return 0
@@ -76,7 +76,7 @@ def openapi_command(  # noqa: PLR0913  # each is an option
         if not _NAME.fullmatch(called):
             raise UsageError(f"{called} is not a valid name: use up to 32 letters, digits, `_` and `-` after --name")
         if not wanted:
-            raise UsageError("say which operations to import with --operations; --preview lists them")
+            raise UsageError("choose operations with --operations; --preview lists them")
         if called in loaded.settings.tool_sources:
             raise Rejected("OPENAPI_NAMES", f"the settings have {called} already", "choose another one with --name")
         written = _write(Path(loaded.file or "penstock.yaml"), called, text, imported, wanted, overrides)

@@ -101,7 +101,7 @@ def _line(text: str) -> str:
 def invalid_answer(error: Exception) -> PenstockError:
     """The error for an answer that breaks the protocol, or the tool's own schema."""
     text = " ".join(str(error).split())
-    return Conflict("MCP_ERROR", f"the server's answer is not what it should be: {text[:_ERROR_CHARACTERS_MAX]}")
+    return Conflict("MCP_ERROR", f"the server's answer is not valid: {text[:_ERROR_CHARACTERS_MAX]}")
 
 
 def protocol_error(code: int, message: str, data: Any) -> PenstockError:

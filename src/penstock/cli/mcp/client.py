@@ -100,7 +100,7 @@ class _RetryingClient(httpx2.AsyncClient):
 
 
 def _refusal(request: httpx2.Request, message: str) -> httpx2.Response:
-    hint = "is the server running there? `penstock mcp doctor` looks at it step by step"
+    hint = "check that the server runs there; `penstock mcp doctor` checks the connection step by step"
     error = {"code": CONNECTION_CLOSED, "message": message, "data": {"hint": hint}}
     return httpx2.Response(503, json={"jsonrpc": "2.0", "id": None, "error": error}, request=request)
 

@@ -235,7 +235,7 @@ def export_command(  # noqa: PLR0913  # every option is one the user can give
     out: Annotated[
         Path | None, Option(("--out", "-o"), metavar="FILE", help="Write into this file, not to the screen.")
     ] = None,
-    resume: Annotated[bool, Option("--resume", help="Go on after the last record in that file.")] = False,
+    resume: Annotated[bool, Option("--resume", help="Continue after the last record in that file.")] = False,
     export_format: Annotated[
         ExportFormat, Option("--format", help="Plain records, or CloudEvents 1.0; one in a line.")
     ] = ExportFormat.JSONL,

@@ -179,7 +179,7 @@ async def _detached(follower: Follower, workspace: Workspace, *, joined: bool, i
 async def finish_watching(
     follower: Follower, target: WatchedTarget, ending: Ending, *, json_extra: JsonObject | None, watched: bool = True
 ) -> int:
-    """Print how the run ended or how to go on, and return the exit code. With `json_extra`, print the run as JSON."""
+    """Print how the run ended or how to continue; return the exit code. With `json_extra`, print the run as JSON."""
     if json_extra is not None:
         print_json({**await follower.source.view(follower.view.run_id), **json_extra})
     elif ending is Ending.ENDED:

@@ -1,4 +1,4 @@
-"""Watch a run to its end, ask its questions on the way, and say how to go on if the user leaves first.
+"""Watch a run to its end, ask its questions on the way, and say how to continue if the user leaves first.
 
 Above it: `penstock run` and `penstock runs watch`. Below it: `follower`, `display`, `terminal.prompts`.
 """

@@ -103,7 +103,7 @@ def list_command(  # noqa: PLR0913  # every option is one the user can give
     count: _Counted = False,
     limit: Annotated[int, Option("--limit", metavar="N", help="How many to show.")] = 20,
     cursor: Annotated[
-        str | None, Option("--cursor", metavar="CURSOR", help="Where to go on, as the last list said.")
+        str | None, Option("--cursor", metavar="CURSOR", help="Where to continue, as the last list said.")
     ] = None,
     every: Annotated[bool, Option("--all", help="Every page, not only one.")] = False,
     options: RunOptions,
@@ -197,7 +197,7 @@ def _latest(client: RunClient, view: Any) -> str | None:
 def history_command(  # noqa: PLR0913  # every option is one the user can give
     execution_id: RunArgument,
     *,
-    follow: Annotated[bool, Option(("--follow", "-f"), help="Go on until the run ends.")] = False,
+    follow: Annotated[bool, Option(("--follow", "-f"), help="Follow the run until it ends.")] = False,
     every: Annotated[
         bool, Option("--all", help="Every record with its payload, not only what a person wants to know.")
     ] = False,
@@ -206,7 +206,7 @@ def history_command(  # noqa: PLR0913  # every option is one the user can give
         int | None, Option("--limit", metavar="N", help="How many records; all of them, if left out.")
     ] = None,
     cursor: Annotated[
-        str | None, Option("--cursor", metavar="CURSOR", help="Where to go on, as the last page said.")
+        str | None, Option("--cursor", metavar="CURSOR", help="Where to continue, as the last page said.")
     ] = None,
     options: RunOptions,
 ) -> None:

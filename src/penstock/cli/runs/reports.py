@@ -46,8 +46,8 @@ def print_row_table(rows: Sequence[JsonObject], now: int) -> None:
     if not rows:
         console.print("no runs")
         return
-    columns = zip(*(_cells(row, now) for row in rows), strict=True)
-    print_columns(dict(zip(_HEADINGS, columns, strict=True)))
+    columns = zip(_HEADINGS, zip(*(_cells(row, now) for row in rows), strict=True), strict=True)
+    print_columns({heading: cells for heading, cells in columns if any(cell.cells for cell in cells)})
 
 
 def _cells(row: JsonObject, now: int) -> tuple[Text, ...]:

@@ -46,7 +46,8 @@ class _LocalClient:
         self._runner = runner
         self._gate = gate
         self._penstock = penstock
-        self._workshop = workspace
+        self._workspace = workspace
+        self._changed: dict[str, None] = {}
 
     def call(self, operation: str, arguments: JsonObject, *, idempotency_key: str | None = None) -> JsonValue:
         return self._runner.run(self._answer(operation, arguments, idempotency_key))
@@ -59,8 +60,13 @@ class _LocalClient:
         if isinstance(value, dict) and not answered.capability.annotations.read_only:
             changed = value.get("execution_id")
             if isinstance(changed, str):
-                await warn_without_worker(self._penstock, changed, self._workshop)
+                self._changed[changed] = None
         return value
+
+    def warn(self) -> None:
+        """Warn about the runs that were changed and that no process performs."""
+        for run_id in self._changed:
+            self._runner.run(warn_without_worker(self._penstock, run_id, self._workspace))
 
     async def _ask(self, operation: str, arguments: JsonObject, idempotency_key: str | None) -> AnsweredCall:
         if not find_operation(operation).read_only:
@@ -128,7 +134,9 @@ def open_local_client(
             gate = runner.run(stack.enter_async_context(opening))
             if changes_graphs:
                 runner.run(create_declared_graphs(gate, settings.declared_graphs))
-            yield _LocalClient(runner, gate, penstock, workspace)
+            client = _LocalClient(runner, gate, penstock, workspace)
+            yield client
+            client.warn()  # below what the command printed
         finally:
             runner.run(stack.aclose())
 

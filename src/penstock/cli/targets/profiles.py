@@ -74,7 +74,7 @@ class Profiles(Struct, frozen=True, kw_only=True):
             message = f"{name[:64]!r} is not a valid name for a profile"
             raise Rejected("PROFILE_INVALID", message, "use letters, digits, `.`, `_` and `-`")
         if name in self.by_name and not replaces:
-            raise Rejected("PROFILE_EXISTS", f"there is a profile {name}", "say --replace to change it")
+            raise Rejected("PROFILE_EXISTS", f"the profile {name} already exists", "replace it with `--replace`")
         return replace(self, by_name={**self.by_name, name: profile})
 
     def without(self, name: str) -> Profiles:
@@ -106,7 +106,9 @@ def read_profiles(path: Path) -> Profiles:
     except FileNotFoundError:
         return Profiles()
     except OSError as error:
-        raise Rejected("PROFILES_UNREADABLE", f"{path}: {error.strerror}", "check who may read it") from None
+        raise Rejected(
+            "PROFILES_UNREADABLE", f"{path}: {error.strerror}", "give yourself read access to the file"
+        ) from None
     if not data.strip():
         return Profiles()
     source = read_source(data.decode("utf-8", errors="replace"), file=str(path))

@@ -28,7 +28,7 @@ __all__ = ["command_hint", "in_commands"]
 # A server's hint names a header; a user of commands keeps the key elsewhere.
 _KEY_HINT: Final = (
     "put the key into PENSTOCK_API_KEY, or name a profile that has one (penstock config profile add --help); "
-    "an owner makes one with `penstock key create`"
+    "an owner creates one with `penstock key create`"
 )
 # A name at the end of a sentence counts; a part of an address, a path or a longer name does not.
 _NAME: Final = re.compile(r"(?<![\w.:/`-])(`?)([a-z_]+)\.([a-z_]+)(?![\w-]|\.\w)\1")

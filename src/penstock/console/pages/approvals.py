@@ -54,7 +54,7 @@ async def queue(visit: Visit) -> Shown:
     """Show what waits for the visitor, all that waits, or what was decided."""
     tab = visit.query.text("status") or "mine"
     if tab not in _TABS:
-        raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is not one of the choices", f"one of: {', '.join(_TABS)}")
+        raise Rejected("STATUS_UNKNOWN", f"{tab[:40]} is not one of the choices", f"choose one of {', '.join(_TABS)}")
     given: dict[str, Any] = {"section": "approvals", "tabs": _TABS, "status": tab, "now": visit.now.isoformat()}
     cursor = visit.query.text("cursor") or None
     if tab == "ended":

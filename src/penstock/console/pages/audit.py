@@ -139,7 +139,7 @@ async def export(visit: Visit) -> Shown:
     """Show a part of the trail that can be taken elsewhere, or give it as a file of JSON lines."""
     after, form = visit.query.text("after_seq"), visit.query.text("format") or _FORMS[0]
     if form not in _FORMS:
-        raise Rejected("FORMAT_UNKNOWN", f"{form[:40]} is not one of the choices", f"one of: {', '.join(_FORMS)}")
+        raise Rejected("FORMAT_UNKNOWN", f"{form[:40]} is not one of the choices", f"choose one of {', '.join(_FORMS)}")
     first = _number(after) if after and after != "0" else 0
     file = bool(visit.query.text("file"))
     wanted = form if file else _FORMS[0]

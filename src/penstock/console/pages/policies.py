@@ -106,7 +106,9 @@ async def replay(visit: Visit) -> Shown:
     if visit.form is not None:
         try:
             if not (last.isascii() and last.isdecimal()):
-                raise Rejected("FORM_UNREADABLE", "the number of records must be a whole number", f"such as {_LAST}")
+                raise Rejected(
+                    "FORM_UNREADABLE", "the number of records must be a whole number", f"write a number such as {_LAST}"
+                )
             result = await visit.call("policy.replay", text=text, last=int(last[:9]))
         except PenstockError as error:
             mistake = error

@@ -49,7 +49,7 @@ def settle(turn: Turn) -> None:
         else:
             return
         if state.seq == before:
-            raise CorruptHistory("ENGINE_STUCK", f"run {state.run_id} has a next move that makes no record")
+            raise CorruptHistory("ENGINE_STUCK", f"run {state.run_id} is stuck: its next move makes no record")
 
 
 def _advance(turn: Turn, scope: Scope) -> None:

@@ -92,7 +92,7 @@ def _lease_lost(activation: Activation, holder: str) -> Refused:
         message = f"{holder} has no lease on attempt {activation.attempt} of {activation.node_id}"
         return Refused("ACTIVITY_LEASE_LOST", message, "lease the activity first, or name no holder")
     message = f"{holder} lost {activation.node_id} to {held.holder}, who has it until {format_instant(held.until)}"
-    return Refused("ACTIVITY_LEASE_LOST", message, "drop this work: another worker does it", _details(held))
+    return Refused("ACTIVITY_LEASE_LOST", message, "stop this work; another worker does it", _details(held))
 
 
 def _details(held: Lease) -> JsonObject:

@@ -31,7 +31,7 @@ def read_queries(text: str) -> QueryReading:
         other = first.setdefault(query.name, query)
         if other is not query:
             line = f" in line {other.position.line}" if other.position else ""
-            message = f"there is a query `{query.name}` already{line}"
+            message = f"the query `{query.name}` already exists{line}"
             findings.append(
                 Finding(code="DUPLICATE_QUERY", message=message, hint="rename one", position=query.position)
             )

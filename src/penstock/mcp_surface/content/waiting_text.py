@@ -62,7 +62,7 @@ def waiting_text(view: ExecutionView, questions: Sequence[QuestionView], page: s
             f" `penstock runs retry {view.execution_id}`."
         )
     if view.status == "paused":
-        return f"somebody paused it; `penstock runs resume {view.execution_id}` lets it go on."
+        return f"somebody paused it; `penstock runs resume {view.execution_id}` continues it."
     return ""
 
 
@@ -82,10 +82,10 @@ def who_answers(question: QuestionView) -> str:
         by = _by_whom(question.approvers)
         since = f" It was escalated at {question.escalated_at}." if question.escalated_at else ""
         others = f" If nobody decides, others are asked at {question.escalates_at}." if question.escalates_at else ""
-        return f"This is an approval{by}: a person gives it, never a call of a tool.{since}{others}"
+        return f"This needs an approval{by}. Only a person can give it; a tool call cannot.{since}{others}"
     if question.answered_by == "anyone":
-        return "Anybody may answer who may answer questions of this run."
-    return "A person answers this, never a call of a tool."
+        return "Anyone who may answer questions of this run can answer."
+    return "Only a person can answer this; a tool call cannot."
 
 
 def _by_whom(approvers: object) -> str:
@@ -111,7 +111,7 @@ def where_answered(execution_id: str, question: QuestionView, page: str | None) 
     asking = question.execution_id or execution_id
     until = f" until {question.expires_at}" if question.expires_at else ""
     at = f" at {answer_address(execution_id, question, page)} with a key of their own," if page is not None else ""
-    return f"They can answer{until}{at} with `penstock runs answer {asking}`, or over REST."
+    return f"They can answer{at} with `penstock runs answer {asking}` or over REST{until}."
 
 
 def answer_address(execution_id: str, question: QuestionView, page: str) -> str:

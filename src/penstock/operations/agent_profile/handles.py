@@ -94,7 +94,7 @@ async def _named(context: Context, given: FindHandle) -> ResourceRow:
         row = await read_resource(platform, tenant, _KIND, given.preflight_id)
         if row is None or row.body.get("principal") != context.principal.id:
             message = "you have no such preflight: it was used, has expired, or never existed"
-            raise Rejected("PREFLIGHT_NOT_FOUND", message, "make a new one")
+            raise Rejected("PREFLIGHT_NOT_FOUND", message, "run a new preflight")
         return row
     cursor = None
     while True:

@@ -115,7 +115,7 @@ class RedactAudit(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
         list[Personal], Meta(description="What to erase; without it everything personal.", min_length=1, max_length=6)
     ] = msgspec.field(default_factory=lambda: list[Personal](PERSONAL))  # type: ignore[arg-type]  # the same names
     limit: Annotated[int, Meta(description="How many records at most.", ge=1, le=500)] = 500
-    after_seq: Annotated[int, Meta(description="Go on after this number.", ge=0, le=2**53)] = 0
+    after_seq: Annotated[int, Meta(description="Continue after this number.", ge=0, le=2**53)] = 0
 
 
 class Redacted(msgspec.Struct, frozen=True, kw_only=True):
@@ -124,7 +124,7 @@ class Redacted(msgspec.Struct, frozen=True, kw_only=True):
     erased: int
     kept: int
     next_after_seq: int | None
-    """Where to go on, if there are more."""
+    """Where to continue, if there are more."""
 
 
 def _view(row: ResourceRow) -> HoldView:
@@ -155,7 +155,7 @@ async def audit_hold(context: Context, given: HoldAudit) -> Reply[HoldView]:
     Until the hold is released, retention does not remove these records, and nobody can erase data in them.
     """
     if len(await audit_holds(context.services.platform, context.tenant)) >= limits.AUDIT_HOLDS_MAX:
-        message = f"there are {limits.AUDIT_HOLDS_MAX} holds already"
+        message = f"the tenant already has {limits.AUDIT_HOLDS_MAX} holds"
         raise LimitExceeded("AUDIT_HOLDS_LIMIT", message, "release one with audit.release")
     hold = AuditHold(
         hold_id=f"hold_{context.services.new_id().rpartition('_')[2]}",

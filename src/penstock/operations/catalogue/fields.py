@@ -29,7 +29,7 @@ WorkflowId = Annotated[
     ),
 ]
 Limit = Annotated[int, Meta(description="How many to list at most.", ge=1, le=limits.PAGE_LIMIT_MAX)]
-Cursor = Annotated[str, Meta(description="Where to go on: `next_cursor` of the page before.")] | None
+Cursor = Annotated[str, Meta(description="Where to continue: `next_cursor` of the previous page.")] | None
 IfMatch = (
     Annotated[
         str,

@@ -127,7 +127,7 @@ async def grant_create(context: Context, given: CreateGrant) -> Reply[GrantView]
         raise Rejected("DURATION_INVALID", message, "write 30m, 2h or 7d")
     page = await _TABLE.page(context, limit=limits.GRANTS_PER_TENANT_MAX, cursor=None)
     if len(page.rows) >= limits.GRANTS_PER_TENANT_MAX:
-        message = f"there are {limits.GRANTS_PER_TENANT_MAX} grants already"
+        message = f"the tenant already has {limits.GRANTS_PER_TENANT_MAX} grants"
         raise LimitExceeded("TOO_MANY_GRANTS", message, "delete expired grants with grant.delete")
     body: JsonObject = {
         "principal": given.principal,

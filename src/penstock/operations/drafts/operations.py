@@ -198,7 +198,7 @@ def _seen(context: Context, state: RunState, view: DraftView) -> DraftView:
 def _outcome(tenant: str, draft_id: str, state: RunState, held: HeldCall) -> DraftView:
     """Return the result of an approval; raise `Conflict` if the call could not be made any more."""
     if draft_status(state) == "drifted":
-        message = "what the call would do had changed since it was proposed; it was not made"
+        message = "what the call would do has changed since it was proposed, so it was not made"
         raise Conflict("DRAFT_DRIFTED", message, "propose it again with draft.propose", {"draft_id": draft_id})
     return draft_view(tenant, state, held)
 

@@ -230,7 +230,7 @@ async def preflight_run(context: Context, given: RunPreflight) -> PreflightView:
     view = outcome.reply.value
     if not isinstance(view, PreflightView):
         message = f"{given.operation} changes nothing, so it has no preflight"
-        raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it")
+        raise Rejected("PREFLIGHT_NOT_NEEDED", message, "call it directly")
     return view
 
 

@@ -100,7 +100,7 @@ class WorkflowStart(msgspec.Struct, frozen=True, kw_only=True):
     input: Annotated[Any, Meta(description="The input, an object.")] = None
     execution_id: ExecutionName = None
     activity_execution_mode: Mode = None
-    allow_existing_execution_id: Annotated[Any, Meta(description="True: go on with a run that exists.")] = None
+    allow_existing_execution_id: Annotated[Any, Meta(description="True: continue with a run that exists.")] = None
 
 
 class WorkflowStatus(msgspec.Struct, frozen=True, kw_only=True):

@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 __all__ = ["Authenticator", "principal_of"]
 
 _LOGGER = logging.getLogger("penstock.gate")
-_HINT = "send a key as `Authorization: Bearer pen_…`; an owner makes one with `penstock key create`"
+_HINT = "send a key as `Authorization: Bearer pen_…`; an owner creates one with `penstock key create`"
 # Compared against when the key does not exist, so that the answer takes as long.
 _NO_HASH = "0" * 64
 # How every key begins: whatever does not may be a token.

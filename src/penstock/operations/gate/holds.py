@@ -66,7 +66,7 @@ __all__ = [
     "state_of",
 ]
 
-_CHANGED = "propose it again; what was approved is not done any more"
+_CHANGED = "propose the call again; the approved call was not made"
 _DANGEROUS = frozenset({"high", "critical"})
 _PREFLIGHT = "preflight"
 REACHES = "reaches"
@@ -178,7 +178,7 @@ class HoldStage:
         capability = context.capability
         if intent.only_look and not capability.governance.holdable:
             message = f"{capability.name} decides held calls, so it has no preflight"
-            raise Rejected("PREFLIGHT_UNSUPPORTED", message, "call it")
+            raise Rejected("PREFLIGHT_UNSUPPORTED", message, "call it directly, without a preflight")
         if intent.state_witness_hash is not None:
             await _check_witness(context, intent.state_witness_hash)
         if intent.preflight_id is None or intent.only_look:

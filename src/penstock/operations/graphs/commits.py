@@ -95,7 +95,7 @@ class ChangesPage(msgspec.Struct, frozen=True, kw_only=True):
 
     commits: list[CommitWithChanges]
     cursor: str
-    """Where to go on."""
+    """Where to continue."""
     more: bool
     """Whether there are further commits now."""
 

@@ -58,7 +58,7 @@ async def for_subject(context: Context, row: KeyRow, wanted: str | None) -> KeyR
         lineage.pop(subject, None)
     if len(lineage) > limits.KEY_LINEAGE_MAX:
         message = f"{len(lineage)} subjects made this key and the keys before it, which is too many"
-        raise Denied("KEY_BEYOND_YOURS", message, "ask an owner to make the key")
+        raise Denied("KEY_BEYOND_YOURS", message, "ask an owner to create the key")
     return msgspec.structs.replace(row, subject=subject, lineage=tuple(lineage))
 
 

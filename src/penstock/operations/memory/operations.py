@@ -258,7 +258,7 @@ def _size(value: Any) -> int:
 
 def _full(scope: str, outcome: MemoryFull) -> LimitExceeded:
     told = {
-        "entries": f"the memory of the {scope} has {outcome.limit} entries, which is the most",
+        "entries": f"the memory of the {scope} has {outcome.limit} entries, which is the maximum",
         "bytes": f"the memory of the {scope} would have more than {outcome.limit} bytes",
         "tenant_bytes": f"all memory of the tenant would have more than {outcome.limit} bytes",
     }

@@ -62,13 +62,12 @@ _EVERYTHING, _RUN = frozenset({"*"}), frozenset({"workflow:run"})
 SCHEDULE = TriggerKind(
     "the schedule",
     "SCHEDULE_MAKER_UNKNOWN",
-    "somebody who may start the workflow changes the schedule, or stores a new version of the workflow that asks for "
-    "it, and it continues in their name",
+    "ask a person who may start the workflow to store the schedule or its workflow again; it then acts in their name",
 )
 WEBHOOK = TriggerKind(
     "the webhook",
     "WEBHOOK_MAKER_UNKNOWN",
-    "somebody who may start the workflow stores a new version of it; the webhook then acts in their name",
+    "ask a person who may start the workflow to store it again; the webhook then acts in their name",
 )
 # The scopes of a trigger that only signals the runs of its own workflow.
 _SIGNAL = frozenset({"execution:write"})

@@ -143,7 +143,7 @@ async def _refuse_changed(context: Context, given: ExecuteAgent) -> None:
     is_entry = row is not None and given.agent_id not in context.services.delegates
     if row is None or not is_entry or row.etag != given.etag:
         now = f"its etag is {row.etag}" if row is not None and is_entry else "it is not in the registry"
-        message = f"the agent {given.agent_id} is not the one with the etag {given.etag[:100]}: {now}"
+        message = f"the agent {given.agent_id} does not have the etag {given.etag[:100]}: {now}"
         raise Conflict("AGENT_CHANGED", message, "read it again with agent.get")
 
 

@@ -275,7 +275,7 @@ class _RegistryOperations:
 
     def _exists(self, resource_id: str) -> Conflict:
         kind = self._declared.kind
-        message = f"there is a {kind} {resource_id} already"
+        message = f"the {kind} {resource_id} already exists"
         return Conflict(f"{kind.upper()}_EXISTS", message, f"change it with {kind}.update")
 
     async def _created(self, context: Context, given: Any) -> Reply[Any]:

@@ -54,7 +54,7 @@ __all__ = [
     "turn_of_run",
 ]
 
-SESSIONS = ResourceTable(kind="session", noun="session", deleted_hint="begin another one with agent.message")
+SESSIONS = ResourceTable(kind="session", noun="session", deleted_hint="start a new one with agent.message")
 SESSION_LABEL = "penstock.session"
 """The label of a run that answers a message: the id of its session."""
 SESSION_OWNER_LABEL = "penstock.session.owner"

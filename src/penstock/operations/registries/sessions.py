@@ -75,7 +75,9 @@ class SendMessage(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fiel
 
     agent_id: resource_id_type("agent", "helper")  # type: ignore[valid-type]  # made by a function
     message: Annotated[str, Meta(description="What to say.", min_length=1, max_length=100_000)]
-    session_id: Annotated[SessionId | None, Meta(description="The session to go on with; else one begins.")] = None
+    session_id: Annotated[
+        SessionId | None, Meta(description="The session to continue. Otherwise a new one starts.")
+    ] = None
     context: Annotated[dict[str, Any] | None, Meta(description="Facts that it needs.")] = None
     sync: Annotated[bool, Meta(description="Wait for the answer, for a bounded time; see `wait_seconds`.")] = False
     wait_seconds: Wait = None
@@ -144,11 +146,11 @@ async def _session_of(context: Context, given: SendMessage) -> tuple[Session, st
         return new_session(context, given.agent_id, f"s_{key}" if key else f"s_{context.services.new_id()[2:]}"), key
     session = await find_session(context, given.session_id)
     if session.agent_id != given.agent_id:
-        message = f"the session {session.session_id} is one with {session.agent_id}"
+        message = f"the session {session.session_id} belongs to the agent {session.agent_id}"
         raise Conflict("SESSION_OF_ANOTHER_AGENT", message, "send the message to that agent, or leave `session_id` out")
     if session.ended_at is not None:
         message = f"the session {session.session_id} has ended"
-        raise Conflict("SESSION_ENDED", message, "begin another one: leave `session_id` out")
+        raise Conflict("SESSION_ENDED", message, "leave `session_id` out to start a new session")
     return session, key
 
 
@@ -169,9 +171,11 @@ def _busy(context: Context, session: Session, row: RunRow | None) -> Conflict:
     if row is None:
         return Conflict("SESSION_BUSY", message, "wait for its answer, then send the next message")
     execution_id = id_for_callers(context.tenant, row.run_id)
-    hint = f"wait for it with execution.wait, or end it with execution.cancel: {execution_id}"
+    hint = f"wait for the run {execution_id} with execution.wait, or end it with execution.cancel"
     if row.status.startswith("waiting_") and row.status != "waiting_activity":
-        hint = f"it asks something: answer with execution.answer, or end it with execution.cancel: {execution_id}"
+        hint = (
+            f"the run {execution_id} asks a question: answer it with execution.answer, or end it with execution.cancel"
+        )
     return Conflict("SESSION_BUSY", message, hint, {"execution_id": execution_id, "status": row.status})
 
 

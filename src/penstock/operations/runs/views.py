@@ -205,7 +205,7 @@ def _whole(value: JsonValue) -> int:
 
 
 class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as much as is needed to go on with it."""
+    """A run, as much as you need to continue with it."""
 
     execution_id: str
     workflow_id: str

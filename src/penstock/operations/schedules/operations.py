@@ -282,13 +282,13 @@ async def schedule_create(context: Context, given: CreateSchedule) -> Reply[Sche
     row = next((row for row in known if row.schedule_id == stored_id), None) if is_repeated else None
     if row is None:
         if len(known) >= limits.SCHEDULES_PER_TENANT_MAX:
-            message = f"there are {limits.SCHEDULES_PER_TENANT_MAX} schedules already"
+            message = f"the tenant already has {limits.SCHEDULES_PER_TENANT_MAX} schedules"
             raise LimitExceeded("SCHEDULES_LIMITED", message, "delete one with schedule.delete")
         await _check_start(context, given.workflow_id, given.input)
         row = scheduler.fresh(stored_id, given.workflow_id, spec, tenant=context.tenant, paused=given.paused)
         reply = await _created(context, row)
         if not await scheduler.keep(row, None, call=idempotency.answered(context, reply)):
-            message = f"there is a schedule {given.schedule_id} already"
+            message = f"the schedule {given.schedule_id} already exists"
             raise Conflict("SCHEDULE_EXISTS", message, "change it with schedule.update, or choose another id")
         return reply
     return await _created(context, row)

@@ -50,13 +50,13 @@ def _error(graph_id: str, outcome: object) -> PenstockError:  # noqa: C901  # a 
         case port.GraphNotFound():
             return graph_not_found(graph_id)
         case port.GraphExists():
-            return Conflict("GRAPH_EXISTS", f"there is a graph {graph_id} already", "choose another id")
+            return Conflict("GRAPH_EXISTS", f"the graph {graph_id} already exists", "choose another id")
         case port.BranchNotFound(name=name):
             return NotFound(
                 "BRANCH_NOT_FOUND", f"there is no branch {name[:200]}", "list them with graph.branches_list"
             )
         case port.BranchExists(name=name):
-            return Conflict("BRANCH_EXISTS", f"there is a branch {name} already", "choose another name")
+            return Conflict("BRANCH_EXISTS", f"the branch {name} already exists", "choose another name")
         case port.BranchNameRefused(name=name, clashes_with=other):
             why = "is not a name of a branch" if other is None else f"cannot be beside the branch {other}"
             return Rejected(

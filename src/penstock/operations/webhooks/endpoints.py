@@ -151,7 +151,7 @@ async def webhook_create(context: Context, given: CreateEndpoint) -> Reply[NewEn
             context, limit=limits.ENDPOINTS_PER_TENANT_MAX, cursor=None, prefix=ENDPOINT_PREFIX
         )
         if len(page.rows) >= limits.ENDPOINTS_PER_TENANT_MAX:
-            message = f"there are {limits.ENDPOINTS_PER_TENANT_MAX} webhooks already"
+            message = f"the tenant already has {limits.ENDPOINTS_PER_TENANT_MAX} webhooks"
             raise LimitExceeded("WEBHOOKS_LIMITED", message, "delete one that you do not need")
         known = _row(context, endpoint_id, endpoint)
         context.call.about(endpoint_id)

@@ -123,7 +123,7 @@ async def refuse_existing(context: Context, name: str) -> None:
 
 
 def _exists(name: str, current_hash: str | None) -> Conflict:
-    message = f"there is a workflow {name} already"
+    message = f"the workflow {name} already exists"
     return Conflict("WORKFLOW_EXISTS", message, "change it with workflow.update", {"hash": current_hash})
 
 

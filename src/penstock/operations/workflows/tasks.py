@@ -156,7 +156,7 @@ def _with_task(row: DefinitionRow, given: CreateTask) -> tuple[list[JsonObject],
     """Return the nodes of a workflow with another one, and where that is."""
     nodes = _nodes(row)
     if any(node.get("id") == given.task.get("id") for node in nodes):
-        message = f"{row.name} has a task {given.task.get('id')} already"
+        message = f"{row.name} already has a task {given.task.get('id')}"
         raise Conflict("TASK_EXISTS", message, "change it with task.update")
     number = len(nodes) if given.after is None else _position(row, given.after) + 1
     return [*nodes[:number], given.task, *nodes[number:]], number

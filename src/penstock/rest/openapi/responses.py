@@ -21,7 +21,7 @@ _SSE_EVENT: JsonObject = {
     "description": "One event. A comment (`: ping`) is a sign of life; `closed` ends a stream that is cut off.",
     "required": ["event", "data"],
     "properties": {
-        "id": {"type": "string", "description": "Send the last one as Last-Event-ID to go on from there."},
+        "id": {"type": "string", "description": "Send the last one as Last-Event-ID to continue from there."},
         "event": {"type": "string"},
         "data": {"type": "string", "contentMediaType": "application/json", "contentSchema": {"type": "object"}},
     },

@@ -192,7 +192,7 @@ class ControlPlane:
         existing = await self.host.find(run_id)
         if existing is not None:
             if arguments.get("allow_existing_execution_id") is not True:
-                return CallProblem("DUPLICATE_EXECUTION_ID", f"run {run_id} exists already", {"execution_id": run_id})
+                return CallProblem("DUPLICATE_EXECUTION_ID", f"run {run_id} already exists", {"execution_id": run_id})
             if existing.state.definition_hash != workflow.hash:
                 message = f"run {run_id} was started with another definition"
                 return CallProblem("SUBMIT_VALIDATION_ERROR", message, {"execution_id": run_id})

@@ -153,7 +153,7 @@ class EmbeddedHost(StoredWorkflows):
         begun = LiveRun(workflow, decision.state, row)
         write = first_write(row, decision, call)
         if not await self._append(write, partial(self._begun, begun, decision.page, effects)):
-            return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} exists already")
+            return Refused("DUPLICATE_EXECUTION_ID", f"run {given.run_id} already exists")
         return decision
 
     async def send(

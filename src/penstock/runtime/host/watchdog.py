@@ -92,7 +92,7 @@ class AbandonedRuns:
         self.found += tries == 1
         waiting = ", ".join(effect.effect_id for effect in lost[:3])
         message = f"run {run_id} had work that no worker performed ({waiting}); continuing it now"
-        self.report(run_id, Unavailable("RUN_ABANDONED", message, "report this: it should not happen"))
+        self.report(run_id, Unavailable("RUN_ABANDONED", message, "report this bug"))
         await self.pick_up(live)
 
     async def _waits_for_children(self, lost: list[Effect]) -> bool:

@@ -17,10 +17,11 @@ written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driv
 an `AsyncPerformer` instead, and fires timers with that engine.
 
 **How to add a host.** On another database, the embedded host needs a driver of `ports.database`; `tests/conformance`
-shows what is missing. One on a distributed engine: implement `RunHost`, with one keyed object per run that handles inputs one at a time (load,
-`decide`, append; no other I/O), a service without a key for effects, delayed messages for timers, and a projector that
-writes the rows and records for `row`, `list_runs` and `history`. `tests/conformance/mailbox_host.py` is a small host of
-this kind. Either is done when `tests/conformance/test_hosts.py` passes with it.
+shows what is missing. On a distributed engine: implement `RunHost`, with one keyed object per run that handles inputs
+one at a time (load, `decide`, append; no other I/O), a service without a key for effects, delayed messages for timers,
+and a projector that writes the rows and records for `row`, `list_runs` and `history`.
+`tests/conformance/mailbox_host.py` is a small host of this kind. Either is done when `tests/conformance/test_hosts.py`
+passes with it.
 
 Above it: all code that uses runs. Below it: `ports` for the rows, the engine for inputs and state. `app` chooses the
 host, and only `app` knows which one it is; nothing here is specific to an engine below a host.

@@ -61,7 +61,9 @@ class WorkerPool:
             except (OSError, EOFError) as error:
                 _end(worker)
                 if self._closed != closed:
-                    raise Unavailable("SERVER_STOPPING", "the server is stopping", "try again") from None
+                    raise Unavailable(
+                        "SERVER_STOPPING", "the server is stopping", "send the call again after the restart"
+                    ) from None
                 if isinstance(error, TimeoutError):
                     raise
                 raise WorkerDied from None

@@ -111,5 +111,5 @@ def claim_lost() -> Conflict:
 def audit_unavailable(error: Exception | None = None) -> Unavailable:
     """The error of a call whose audit record cannot be written. Its change is not made either."""
     message = "the audit record of the call cannot be written, so nothing was done"
-    hint = "look at /readyz and at the server's log; the same call can be made again once the record can be written"
+    hint = "check /readyz and the server's log, then send the same call again"
     return Unavailable("AUDIT_UNAVAILABLE", message, hint, None if error is None else {"reason": type(error).__name__})

@@ -32,7 +32,7 @@ def folded(text: str) -> str:
 def search_words(text: str) -> tuple[str, ...]:
     """The words of a search text."""
     if len(text) > limits.SEARCH_TEXT_CHARACTERS_MAX:
-        message = f"a text to look for cannot have {len(text)} characters"
+        message = f"the search text has {len(text)} characters"
         raise Rejected("SEARCH_TEXT_TOO_LONG", message, f"use at most {limits.SEARCH_TEXT_CHARACTERS_MAX}")
     # A stored id is matched as the id that callers of its tenant see, without the tenant.
     return tuple(dict.fromkeys(word.rpartition(_OF_TENANT)[2] or word for word in folded(text).split()))

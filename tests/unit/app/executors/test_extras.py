@@ -36,7 +36,7 @@ def test_a_missing_library_is_answered_with_what_to_install(name: str, monkeypat
 def test_an_unknown_executor_is_named_with_the_known_ones() -> None:
     with pytest.raises(Rejected) as caught:
         load_executor("telepathy")
-    assert caught.value.hint == "known: a2a, llm"
+    assert caught.value.hint == "use one of a2a, llm"
 
 
 def test_importing_the_product_imports_none_of_these_libraries() -> None:

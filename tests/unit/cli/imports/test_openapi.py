@@ -97,7 +97,7 @@ def test_settings_that_have_apis_are_left_alone_and_the_entry_is_printed() -> No
     ("arguments", "said"),
     [
         (("shop.yaml",), "--operations"),
-        (("shop.yaml", "--operations", "nothing*"), "no operation is called like"),
+        (("shop.yaml", "--operations", "nothing*"), "no operation matches"),
         (("shop.yaml", "--operations", "*", "--name", "a b"), "is not a valid name"),
         (("missing.yaml", "--preview"), "cannot be read"),
         (("http://127.0.0.1:1/openapi.json", "--preview"), "cannot get the document"),

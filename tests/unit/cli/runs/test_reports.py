@@ -18,8 +18,8 @@ ROW: JsonObject = {
 }
 
 
-def printed(capsys: pytest.CaptureFixture[str]) -> list[str]:
-    print_row_table([ROW], 1_795_124_412_000)
+def printed(capsys: pytest.CaptureFixture[str], row: JsonObject = ROW) -> list[str]:
+    print_row_table([row], 1_795_124_412_000)
     return capsys.readouterr().out.splitlines()
 
 
@@ -39,3 +39,8 @@ def test_a_pipe_gets_every_column(capsys: pytest.CaptureFixture[str]) -> None:
     heading, row = printed(capsys)
     assert heading.split() == ["RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS", "LABELS"]
     assert row.endswith("8        team=support")
+
+
+def test_a_column_that_no_run_has_a_value_for_is_left_out(capsys: pytest.CaptureFixture[str]) -> None:
+    heading, _ = printed(capsys, {**ROW, "labels": {}})
+    assert heading.split() == ["RUN", "WORKFLOW", "STATUS", "STARTED", "RECORDS"]

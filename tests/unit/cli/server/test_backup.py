@@ -53,7 +53,7 @@ def test_a_backup_that_cannot_be_made(folder: Path) -> None:
     penstock("server", "backup", "copy.db")
     again = penstock("server", "backup", "copy.db")
     assert again.exit_code == 2
-    assert "BACKUP_EXISTS: copy.db exists already" in again.stderr
+    assert "BACKUP_EXISTS: copy.db already exists" in again.stderr
     assert penstock("server", "backup", "copy.db", "--overwrite").exit_code == 0
     missing = penstock("server", "backup", "other.db", "--db", "missing.db", "--json")
     assert missing.exit_code == 2

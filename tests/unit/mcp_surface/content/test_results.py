@@ -106,7 +106,7 @@ def test_a_question_that_this_client_cannot_answer_says_who_can_and_where() -> N
         interrupt_id="ask:1", node_id="ask", visit=1, prompt="Refund?", answer_schema=None, approvers={"group": "leads"}
     )
     text = shown(ended(status="waiting_input", questions=[asked]), "data")["content"][0]["text"]
-    assert "an approval by leads: a person gives it, never a call of a tool" in text
+    assert "an approval by leads. Only a person can give it; a tool call cannot." in text
     assert "`penstock runs answer r_1`" in text
     assert 'To wait until it continues: penstock_execution_wait {"execution_id":"r_1"}' in text
 

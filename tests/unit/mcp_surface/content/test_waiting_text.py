@@ -27,12 +27,15 @@ def view(status: str, *unknown: str) -> Any:
 @pytest.mark.parametrize(
     ("asked", "told"),
     [
-        (question(), "A person answers this"),
-        (question(answered_by="anyone"), "Anybody may answer"),
-        (question(approvers={"group": "leads"}), "an approval by leads: a person gives it"),
+        (question(), "Only a person can answer this; a tool call cannot."),
+        (question(answered_by="anyone"), "Anyone who may answer"),
+        (
+            question(approvers={"group": "leads"}),
+            "an approval by leads. Only a person can give it; a tool call cannot.",
+        ),
         (
             question(approvers={"not_requester": True}),
-            "an approval, but not by the starter of the run: a person",
+            "an approval, but not by the starter of the run. Only a person",
         ),
         (
             question(approvers={"group": "leads"}, escalates_at="2026-01-01T06:00:00.000Z"),
@@ -40,7 +43,7 @@ def view(status: str, *unknown: str) -> Any:
         ),
         (
             question(approvers={"groups": ["leads", "board"]}, escalated_at="2026-01-01T06:00:00.000Z"),
-            "by leads or board: a person gives it, never a call of a tool. It was escalated at 2026-01-01T06:00",
+            "by leads or board. Only a person can give it; a tool call cannot. It was escalated at 2026-01-01T06:00",
         ),
         (question(ask={"kind": "sampling", "request": {}}), "That client answers, or a person"),
     ],
@@ -52,11 +55,10 @@ def test_it_is_said_whose_answer_is_wanted(asked: QuestionView, told: str) -> No
 def test_it_is_said_where_and_until_when() -> None:
     asked = question(expires_at="2026-12-01T00:00:00Z", execution_id="r_1:sub:child")
     assert where_answered("r_1", asked, PAGE) == (
-        "They can answer until 2026-12-01T00:00:00Z"
-        " at https://penstock.test/answer?execution=r_1:sub:child&question=ask:1 with a key of their own,"
-        " with `penstock runs answer r_1:sub:child`, or over REST."
+        "They can answer at https://penstock.test/answer?execution=r_1:sub:child&question=ask:1 with a key of their"
+        " own, with `penstock runs answer r_1:sub:child` or over REST until 2026-12-01T00:00:00Z."
     )
-    assert where_answered("r_1", question(), None) == ("They can answer with `penstock runs answer r_1`, or over REST.")
+    assert where_answered("r_1", question(), None) == ("They can answer with `penstock runs answer r_1` or over REST.")
 
 
 def test_a_line_begins_with_the_status_and_what_a_person_is_asked() -> None:

@@ -130,7 +130,7 @@ class ErrorView(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ExecutionHandle(msgspec.Struct, frozen=True, kw_only=True):
-    """A run, as much as is needed to go on with it."""
+    """A run, as much as you need to continue with it."""
 
     execution_id: str
     workflow_id: str

@@ -96,7 +96,9 @@ def _asked(visit: Visit, given: dict[str, str]) -> dict[str, Any]:
     """Return the arguments of the operation."""
     period = given["period"]
     if period and period not in _PERIODS:
-        raise Rejected("PERIOD_UNKNOWN", f"{period[:40]} is not one of the choices", f"one of: {', '.join(_PERIODS)}")
+        raise Rejected(
+            "PERIOD_UNKNOWN", f"{period[:40]} is not one of the choices", f"choose one of {', '.join(_PERIODS)}"
+        )
     since = (visit.now - _PERIODS[period]).isoformat() if period else _instant(given["created_after"])
     status = given["status"]
     return {

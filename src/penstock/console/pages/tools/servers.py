@@ -59,7 +59,9 @@ async def _page(visit: Visit, *, wrong: str | None = None) -> Page:
     name = visit.path["server"]
     status = visit.query.text("status")
     if status and status not in _STATUSES:
-        raise Rejected("STATUS_UNKNOWN", f"{status[:40]} is not one of the choices", f"one of: {', '.join(_STATUSES)}")
+        raise Rejected(
+            "STATUS_UNKNOWN", f"{status[:40]} is not one of the choices", f"choose one of {', '.join(_STATUSES)}"
+        )
     page = await visit.call("upstream.tools", server=name, status=status or None)
     tools = sorted((_shown(item) for item in page["items"]), key=lambda item: _STATUSES.index(item["status"]))
     given = {"section": "tools", "tab": "servers", "server": name, "tools": tools, "wrong": wrong}

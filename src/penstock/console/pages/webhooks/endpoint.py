@@ -79,7 +79,9 @@ async def _page(
     endpoint_id = visit.path["endpoint_id"]
     state, cursor = visit.query.text("state"), visit.query.text("cursor") or None
     if state and state not in _STATES:
-        raise Rejected("STATUS_UNKNOWN", f"{state[:40]} is not one of the choices", f"one of: {', '.join(_STATES)}")
+        raise Rejected(
+            "STATUS_UNKNOWN", f"{state[:40]} is not one of the choices", f"choose one of {', '.join(_STATES)}"
+        )
     shown = await visit.call("webhook.get", endpoint_id=endpoint_id)
     page = await visit.call(
         "delivery.list", endpoint_id=endpoint_id, state=state or None, cursor=cursor, limit=limits.CONSOLE_ROWS

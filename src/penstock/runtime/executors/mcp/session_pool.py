@@ -130,7 +130,7 @@ class McpSessionPool:
                     self._freed.clear()
                     await self._freed.wait()
         except TimeoutError:
-            message = f"{name}: all sessions are in use by others"
+            message = f"{name}: all connections are in use"
             raise Unavailable("MCP_SERVER_BUSY", message, "try again later") from None
         return True
 

@@ -109,5 +109,5 @@ def _unreachable(path: str) -> tuple[str, str, str]:
         return "STORE_UNREACHABLE", "its folder does not exist", f"make the folder {folder}, or name another file"
     if not os.access(folder, os.W_OK):
         message = "files cannot be made beside it"
-        return "STORE_READ_ONLY", message, f"let this process write in the folder {folder}"
+        return "STORE_READ_ONLY", message, f"give this process write access to the folder {folder}"
     return "STORE_UNREACHABLE", "the file cannot be opened", "let this process read and write the file"

@@ -243,7 +243,7 @@ class PayloadReader:
             raise CorruptHistory("PAYLOAD_MISSING", f"the large value {name[:12]} is not in the store", _HINT)
         content: object = found[0]
         if not isinstance(content, bytes) or content_hash(content) != name:
-            message = f"the large value {name[:12]} is not what its hash stands for"
+            message = f"the large value {name[:12]} does not match its hash"
             raise CorruptHistory("PAYLOAD_CHANGED", message, _HINT)
         return content
 
@@ -266,7 +266,7 @@ def altered_payloads(reader: Reader) -> Iterator[tuple[str, str]]:
     while found := reader.rows(_PAYLOADS_AFTER, (after, _PAYLOADS_AT_ONCE)):
         for key, content in found:
             if not isinstance(content, bytes) or content_hash(content) != bytes(key).hex():
-                yield "PAYLOAD_CHANGED", f"the large value {bytes(key).hex()[:12]} is not what its hash stands for"
+                yield "PAYLOAD_CHANGED", f"the large value {bytes(key).hex()[:12]} does not match its hash"
         after = found[-1][0]
     missing = "SELECT DISTINCT hash FROM payload_uses WHERE hash NOT IN (SELECT hash FROM payloads)"
     for (key,) in reader.rows(missing):

@@ -87,7 +87,9 @@ class ShapeReader:
             raise CorruptHistory("SHAPE_MISSING", f"the shape {number} of a move is not in the store", _HINT)
         key, content = found
         if not isinstance(content, bytes) or _hash(content) != key:
-            raise CorruptHistory("SHAPE_CHANGED", f"the shape {number} of moves is not what its hash stands for", _HINT)
+            raise CorruptHistory(
+                "SHAPE_CHANGED", f"the shared value {number} of several moves does not match its hash", _HINT
+            )
         if len(self._known) >= _KNOWN_MAX:
             self._known.clear()
         shape = self._known[number] = shape_of(content)
@@ -98,4 +100,4 @@ def altered_shapes(reader: Reader) -> Iterator[tuple[str, str]]:
     """Find altered shapes. Yields a code and a message for each."""
     for number, key, content in reader.rows("SELECT number, hash, content FROM shapes"):
         if not isinstance(content, bytes) or _hash(content) != key:
-            yield "SHAPE_CHANGED", f"the shape {number} of moves is not what its hash stands for"
+            yield "SHAPE_CHANGED", f"the shared value {number} of several moves does not match its hash"

@@ -235,7 +235,7 @@ class UpstreamSignIns:
             message = f"there is no server {server} with `auth` in the settings"
             raise NotFound("UPSTREAM_NOT_FOUND", message, f"configure mcp_servers.{server}.auth")
         if isinstance(bearer, ClientCredentialsBearer):
-            message = f"nobody signs in to {server}: it is used in our own name (client_credentials)"
+            message = f"{server} needs no sign-in: Penstock uses its own credentials (client_credentials)"
             raise Conflict("UPSTREAM_SIGN_IN_NOT_NEEDED", message, "call its tools")
         return bearer
 
@@ -252,7 +252,7 @@ class UpstreamSignIns:
             or pending.expires_at <= self.clock.now_ms()
             or pending.url != config.url
         ):
-            message = f"no sign-in to {config.name} has begun that this answer belongs to, or it took too long"
+            message = f"this answer belongs to no sign-in to {config.name} in progress, or came too late"
             raise NotFound("SIGN_IN_NOT_FOUND", message, f"run: penstock tool upstream sign-in {config.name}")
         return pending
 

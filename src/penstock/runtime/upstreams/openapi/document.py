@@ -116,14 +116,14 @@ def read_document(text: bytes, *, name: str = "the document") -> ApiDocument:
     """Read a document. Raises `Rejected` with what is wrong and what to do."""
     if len(text) > limits.OPENAPI_BYTES_MAX:
         message = f"{name} has {len(text)} bytes; at most {limits.OPENAPI_BYTES_MAX} are read"
-        raise Rejected("OPENAPI_TOO_LARGE", message, "take a part of the API")
+        raise Rejected("OPENAPI_TOO_LARGE", message, "import a part of the API")
     root = parse_text(text, name)
     if not isinstance(root, dict):
         raise Rejected("OPENAPI_INVALID", f"{name} is not an object", "give an OpenAPI document")
     for number, _ in enumerate(_values(root), start=1):
         if number > limits.OPENAPI_VALUES_MAX:
             message = f"{name} has more than {limits.OPENAPI_VALUES_MAX} values"
-            raise Rejected("OPENAPI_TOO_LARGE", message, "take a part of the API")
+            raise Rejected("OPENAPI_TOO_LARGE", message, "import a part of the API")
     version = root.get("openapi")
     if root.get("swagger") is not None:
         hint = "convert it to OpenAPI 3, for instance with the npm package swagger2openapi"

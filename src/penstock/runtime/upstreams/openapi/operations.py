@@ -187,7 +187,7 @@ def _raw_operations(document: ApiDocument) -> Iterator[tuple[str, JsonObject, Js
                 number += 1
                 if number > limits.OPENAPI_OPERATIONS_MAX:
                     message = f"the document has more than {limits.OPENAPI_OPERATIONS_MAX} operations"
-                    raise Rejected("OPENAPI_TOO_LARGE", message, "take a part of the API")
+                    raise Rejected("OPENAPI_TOO_LARGE", message, "import a part of the API")
                 yield f"{method.upper()} {path}", resolved, operation
 
 

@@ -79,7 +79,7 @@ def cases() -> Iterator[tuple[Rejected | NotFound, str | None]]:
     yield NotFound("WORKFLOW_NOT_FOUND", "there is no workflow x", "did you mean y?"), "did you mean y?"
     yield NotFound("DRAFT_NOT_FOUND", "there is no draft x"), "list the drafts with `draft.list`"
     yield NotFound("DRAFT_NOT_FOUND", "there is no draft x", ""), "list the drafts with `draft.list`"
-    yield Rejected("PROFILE_EXISTS", "there is a profile x"), "replace it with `--replace`"
+    yield Rejected("PROFILE_EXISTS", "the profile x already exists"), "replace it with `--replace`"
     yield Rejected("A_CODE_OF_SOMEBODY_ELSE", "no"), None
 
 

@@ -108,7 +108,7 @@ def plan_merge(
         return MergePlan(graph, stored, source, target, MergeOutcome.ALREADY_UP_TO_DATE, (), base)
     base_chain = _chain_of_commit(connection, graph.graph, base)
     if not has_base(connection, graph.graph, base_chain):
-        message = f"the last common commit of {source.name} and {target.name} was collected as garbage"
+        message = f"the last common commit of {source.name} and {target.name} was removed by garbage collection"
         hint = f"make a branch of {target.name}, and repeat the changes of {source.name} there"
         raise Conflict("GRAPH_MERGE_BASE_COLLECTED", message, hint)
     source_changes = _changes(connection, stored, base_chain, _head(connection, source))

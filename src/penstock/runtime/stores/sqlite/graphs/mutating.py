@@ -212,7 +212,7 @@ class _Steps:
         writer = self._writer()
         own = writer.own(table, [identifier])
         if writer.visible_among(table, own, [identifier]):
-            message = f"there is a {type_.name} {identifier} already"
+            message = f"the {type_.name} {identifier} already exists"
             _refuse([_violation(ViolationKind.KEY_CONFLICT, type_, identifier, message)])
         writer.put(table, [stored_row(table, type_, (identifier, *ends), values)], own)
         self._count(type_, 1)

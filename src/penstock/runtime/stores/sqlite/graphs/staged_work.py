@@ -154,7 +154,7 @@ class StagedWork:
     ) -> LoadProgress | LoadRefused | LoadNotFound:
         if len(records) > limits.GRAPH_LOAD_PIECE_MAX:
             message = f"{len(records)} records are too many at once; the limit is {limits.GRAPH_LOAD_PIECE_MAX}"
-            raise LimitExceeded("GRAPH_LOAD_PIECE_MAX", message, "add them in several pieces")
+            raise LimitExceeded("GRAPH_LOAD_PIECE_MAX", message, "send them in smaller chunks")
         staged = await self._staged(load_id)
         if staged is None or staged.purpose != "load":
             return LoadNotFound(load_id)

@@ -114,8 +114,8 @@ def require(connection: sqlite3.Connection, staged: Staged) -> None:
     """Refuse to continue a commit that was abandoned: nobody would remove what this writes."""
     found = find_staged(connection, staged.load_id)
     if found is None or found.ended:
-        message = f"what was being written to the branch (load {staged.load_id}) was abandoned by somebody else"
-        raise Conflict("GRAPH_LOAD_ABANDONED", message, "begin again")
+        message = f"another caller abandoned the load {staged.load_id}"
+        raise Conflict("GRAPH_LOAD_ABANDONED", message, "load the file again from the start")
 
 
 def count_records(connection: sqlite3.Connection, staged: Staged, added: dict[str, int], at: int) -> Staged:

@@ -77,7 +77,7 @@ class SqliteBackupFolder:
         kept = sum(file.scheduled == scheduled for file in self._files())
         if kept >= (limits.BACKUPS_SCHEDULED_MAX if scheduled else limits.BACKUPS_MAX):
             kind = "scheduled backups" if scheduled else "backups"
-            message = f"{self._folder} has {kept} {kind}, and the server deletes none that it does not know as its own"
+            message = f"{self._folder} has {kept} {kind}, and the server deletes only those that it made"
             raise Conflict("BACKUP_FOLDER_FULL", message, "move older ones elsewhere, or delete them")
 
     def _remove(self, files: tuple[BackupFile, ...]) -> tuple[str, ...]:
@@ -89,7 +89,9 @@ class SqliteBackupFolder:
                     removed.append(file.name)
         except OSError as error:
             message = f"old backups in {self._folder} cannot be deleted: {error.strerror}"
-            raise Unavailable("BACKUP_FOLDER_UNAVAILABLE", message, "let the server write in the folder") from error
+            raise Unavailable(
+                "BACKUP_FOLDER_UNAVAILABLE", message, "give the server write access to the folder"
+            ) from error
         return tuple(removed)
 
     def _files(self) -> tuple[BackupFile, ...]:
@@ -126,7 +128,7 @@ class SqliteBackupFolder:
         free = shutil.disk_usage(self._folder).free
         if free < wanted + limits.DISK_FREE_BYTES_MIN:
             message = f"{self._folder} has {free:,} bytes free, and a backup needs about {wanted:,}"
-            raise Unavailable("BACKUP_NO_ROOM", message, "make room, or name a folder on another disk")
+            raise Unavailable("BACKUP_NO_ROOM", message, "free some space, or choose a folder on another disk")
 
 
 def _name(at: int, *, scheduled: bool) -> str:

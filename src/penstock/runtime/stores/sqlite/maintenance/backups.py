@@ -69,8 +69,12 @@ def restore(
     if _is_same(backup_file, goal):
         raise Rejected("BACKUP_ONTO_ITSELF", f"{goal} is the backup itself", "name the store to be replaced")
     if goal.exists() and not force:
-        message = f"{goal} exists already"
-        raise Conflict("STORE_EXISTS", message, "name another file, or insist; the file that is there is kept")
+        message = f"{goal} already exists"
+        raise Conflict(
+            "STORE_EXISTS",
+            message,
+            "choose another file, or replace it with `--force`, which keeps the old file beside it",
+        )
     with _snapshot_copy(backup_file, goal) as copy:
         version, runs = _verify(copy, backup_file)
         if note is not None:
@@ -172,12 +176,12 @@ def _snapshot_copy(source: Path, goal: Path) -> Iterator[Path]:
     """Copy a snapshot of a store to a file beside its goal. The copy is deleted at the end unless it was moved."""
     if not goal.parent.is_dir():
         message = f"the folder {goal.parent} does not exist"
-        raise NotFound("FOLDER_NOT_FOUND", message, "make the folder, or name a file in another one")
+        raise NotFound("FOLDER_NOT_FOUND", message, "create the folder, or choose another one")
     try:
         handle, name = tempfile.mkstemp(prefix=f".{goal.name}.", suffix=".part", dir=goal.parent)
     except OSError as error:
-        message = f"no file can be made in {goal.parent}: {error.strerror}"
-        raise Unavailable("STORE_READ_ONLY", message, "let this process write in the folder") from error
+        message = f"cannot create a file in {goal.parent}: {error.strerror}"
+        raise Unavailable("STORE_READ_ONLY", message, "give this process write access to the folder") from error
     os.close(handle)
     copy = Path(name)
     try:
@@ -342,7 +346,7 @@ def _move_to_free_name(copy: Path, goal: Path) -> None:
 
 
 def _backup_exists(goal: Path) -> Conflict:
-    return Conflict("BACKUP_EXISTS", f"{goal} exists already", "name another file, or allow it to be replaced")
+    return Conflict("BACKUP_EXISTS", f"{goal} already exists", "choose another file, or replace it with `--force`")
 
 
 def _set_aside(path: Path) -> Path:
@@ -400,7 +404,11 @@ def _refuse_foreign(connection: sqlite3.Connection, path: Path) -> None:
 
 def _must_exist(path: Path) -> None:
     if not path.is_file():
-        raise NotFound("STORE_NOT_FOUND", f"there is no file {path}", "check the name")
+        raise NotFound(
+            "STORE_NOT_FOUND",
+            f"there is no file {path}",
+            "check the path, or start a server or a run to create the file",
+        )
 
 
 def _remove(path: Path) -> None:

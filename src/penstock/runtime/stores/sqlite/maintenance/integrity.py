@@ -143,9 +143,7 @@ def _definition_problems(columns: tuple[object, ...]) -> Iterator[IntegrityProbl
         yield IntegrityProblem(code="DEFINITION_CHANGED", message=f"{name} cannot be read: {error}")
         return
     if definition_hash(definition.document) != definition.hash:
-        yield IntegrityProblem(
-            code="DEFINITION_CHANGED", message=f"{name} is not the document that its hash stands for"
-        )
+        yield IntegrityProblem(code="DEFINITION_CHANGED", message=f"{name} does not match its hash")
     elif (definition.name, definition.version) != _name_and_version(definition.document):
         message = f"table definitions: {name} has another name or version than its document"
         yield IntegrityProblem(code="INDEX_DIFFERS", message=message)

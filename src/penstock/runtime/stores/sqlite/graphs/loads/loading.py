@@ -62,7 +62,7 @@ def _existing(seen: set[str], stored: StoredSchema, type_name: str, piece: Seque
     for each in piece:
         identifier = each.row[0]
         if identifier in seen:
-            message = f"there is a {type_name} {identifier} already"
+            message = f"the {type_name} {identifier} already exists"
             violation = violation_of(ViolationKind.KEY_CONFLICT, entity, identifier, message)
             violations.append(replace(violation, record=each.number))
         seen.add(identifier)
