@@ -142,7 +142,7 @@ def test_every_page_is_listed_on_demand(place: Place) -> None:
         (("workflow", "list", "--limit", "0"), 5, "INVALID_ARGUMENTS"),
         (("workflow", "create", "--file", "order.yaml"), 6, "WORKFLOW_EXISTS"),
         (("workflow", "create", "--file", "nowhere.yaml"), 2, "nowhere.yaml"),
-        (("workflow", "execute", "x", "--input", "{"), 2, "not JSON"),
+        (("workflow", "start", "x", "--input", "{"), 2, "not JSON"),
     ],
     ids=["not_found", "rejected", "conflict", "no_file", "no_json"],
 )
