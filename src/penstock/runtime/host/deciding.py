@@ -53,6 +53,7 @@ class Decider:
         """Return a decision if it can be made quickly, or None if it may take long."""
         if workflow.hash in self._slow:
             return None
+        given = _advance_time(state, given)
         try:
             plan = self._plans.get(workflow.hash) or self._new_plan(workflow)
             taken = take(plan, state, given, self._prompt)
@@ -73,6 +74,7 @@ class Decider:
         """Return a decision that is a plain move; None for any other, and if finding out would take long."""
         if workflow.hash in self._slow:
             return None
+        given = _advance_time(state, given)
         try:
             return take(self._plans.get(workflow.hash) or self._new_plan(workflow), state, given, self._prompt)
         except WouldWait:
@@ -87,6 +89,7 @@ class Decider:
     async def decide(self, workflow: Workflow, state: RunState, given: Input) -> Decision:
         """Make a decision in a thread, so that it may take long without blocking others."""
         tenant = given.tenant if isinstance(given, StartRun) else state.tenant
+        given = _advance_time(state, given)
         if _may_be_secret(given, workflow, state):
             if isinstance(given, StartRun):
                 found = await self._threads.run(tenant, secrets_of_input, workflow, given, self._evaluator)
@@ -101,6 +104,15 @@ class Decider:
             return self._prompt.violations(schema, value)
         except WouldWait:
             return await self._threads.run(tenant, self._evaluator.violations, schema, value)
+
+
+def _advance_time(state: RunState, given: Input) -> Input:
+    """Return an input with a time that is not before the last record of its run.
+
+    A clock that was set back would make the times of a history go back, too. Then nothing would tell that a timer of
+    the run was set while the clock was ahead (see `timers`).
+    """
+    return given if given.at >= state.updated_at else replace(given, at=state.updated_at)
 
 
 def _may_be_secret(given: Input, workflow: Workflow, state: RunState) -> TypeGuard[StartRun | AnswerInterrupt]:

@@ -2,8 +2,9 @@
 
 A timer is a point in time in the state of a run. When the clock is set back, the timers that a run set before lie too
 far in the future, by as much as the clock was ahead. Such a run is recognised by its last record, which lies in the
-future too. Its timers fire after the duration that they were meant to take, with the times that the history expects.
-That duration is measured in memory; if the process ends before the run has moved, it is found again at the next start.
+future too: the times of a history never go back. Its timers fire after the duration that they were meant to take, with
+the times that the history expects. That duration is measured in memory; if the process ends before the run has moved,
+it is found again at the next start.
 
 Above it: the driver. Below it: an `EffectHost`. Nothing is scheduled that a restart could not find again.
 """
@@ -114,6 +115,9 @@ class TimerLoop:
             self._note_late(row)
 
     def _note_late(self, row: RunRow) -> None:
+        known = self._late.get(row.run_id)
+        if known is not None and known.wake_at == row.wake_at:
+            return  # the run moved on another branch; its timer keeps its moment
         if row.wake_at is not None and row.wake_at >= row.updated_at and self.host.may_perform(row.run_id):
             due_elapsed_ms = self.host.clock.elapsed_ms() + row.wake_at - row.updated_at
             self._late[row.run_id] = _LateTimer(row.wake_at, due_elapsed_ms)

@@ -8,14 +8,15 @@ import pytest
 
 from penstock.base.clock import ManualClock
 from penstock.base.errors import Unavailable
-from penstock.base.json import JsonObject
+from penstock.base.json import JsonObject, JsonValue
+from penstock.engine import inputs
 from penstock.engine.state import RunState
 from penstock.runtime.host.embedded import EmbeddedHost
 from penstock.runtime.host.timers import TimerLoop
 from penstock.runtime.stores.sqlite.temporary import TemporaryDatabase
 from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.embedded import Bench
-from tests.conformance.hosts import END, ScriptedPerformer, native
+from tests.conformance.hosts import END, ScriptedPerformer, native, step
 from tests.opened_database import opened_store
 from tests.unit.runtime.executors.calls import bounded
 
@@ -95,6 +96,32 @@ def test_another_process_finds_such_a_timer_at_its_start() -> None:
             assert await bench.waits_for() == ["nap"]
             bench.clock.elapse(11 * MINUTE_MS)
             assert await bench.waits_for() == ["again"]
+
+    bounded(work())
+
+
+@pytest.mark.parametrize("restarts", [False, True])
+def test_a_run_that_moves_before_anybody_looks_keeps_such_a_timer_findable(*, restarts: bool) -> None:
+    """One branch took a nap while the clock was ahead; the result of the other came when it was right again."""
+
+    async def work() -> None:
+        async with timed() as bench:
+            await bench.loop.fire()
+            bench.clock.advance(QUARTER_MS)
+            branches: list[JsonValue] = [{"name": "nap", "nodes": [NAPS[0]]}, {"name": "mail", "nodes": [step("mail")]}]
+            await bench.start(native({"id": "both", "type": "parallel", "branches": branches}, END))
+            ahead = (await bench.state()).updated_at
+            bench.clock.advance(-QUARTER_MS)
+            now = bench.clock.now_ms()
+            mailed = inputs.CompleteActivity(at=now, node_id="mail", visit=1, attempt=1, result=None)
+            await bench.host.send("r", mailed)
+            assert (await bench.state()).updated_at == ahead  # the times of a history never go back
+            if restarts:
+                bench.loop = loop_on(bench.host)
+            assert "nap" in await bench.waits_for()
+            bench.clock.elapse(11 * MINUTE_MS)
+            await bench.waits_for()
+            assert (await bench.state()).terminal
 
     bounded(work())
 
