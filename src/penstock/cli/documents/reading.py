@@ -127,7 +127,7 @@ def read_project_settings(config: Path | None = None, *, as_json: bool = False) 
 
 
 def choose_files(named: Sequence[str] | None, project: Settings | None, *, as_json: bool = False) -> list[str]:
-    """The files that a command names, or else those of the project. The command ends if there are none."""
+    """The files that a command names, or else those of the project. Without any, the command ends."""
     if named:
         return list(named)
     try:
