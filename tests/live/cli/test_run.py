@@ -61,6 +61,12 @@ def test_the_result_can_be_had_as_json(shop: Shop) -> None:
     assert report["labels"] == {"team": "red"}
 
 
+def test_members_of_the_input_are_given_one_by_one(shop: Shop) -> None:
+    shop.write("greet.yaml", GREET)
+    report = shop.json("run", "greet.yaml", "name=7", "--steps", str(STEPS), "--input", '{"name": "you", "more": 1}')
+    assert (report["input"], report["output"]) == ({"name": "7", "more": 1}, {"said": "Hello 7"})
+
+
 def test_only_how_it_ended_is_shown_when_nobody_watches(shop: Shop) -> None:
     shop.write("greet.yaml", GREET)
     finished = shop.run("run", "greet.yaml", "--steps", str(STEPS), "--input", '{"name": "you"}', "--no-watch")
@@ -130,6 +136,8 @@ def test_a_detached_run_is_started_and_left_to_a_worker(shop: Shop) -> None:
         (("missing.yaml",), "missing.yaml: No such file or directory"),
         (("greet.yaml", "--input", "{"), "is not JSON"),
         (("greet.yaml", "--input", "{}"), "INPUT_INVALID"),
+        (("greet.yaml", "you"), "arguments are KEY=VALUE, not 'you'; --input takes JSON"),
+        (("greet.yaml", "name=you", "--input", "1"), "--input takes a JSON object"),
         (("greet.yaml", "--label", "red"), "--label takes KEY=VALUE"),
         (("greet.yaml", "--steps", "nothing.py"), "there is no file nothing.py"),
         (("greet.yaml", "--steps", "no.such.module"), "there is no module no.such.module"),

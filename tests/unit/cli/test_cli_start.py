@@ -34,6 +34,7 @@ IMPORTED_LAZILY = (
     "penstock.definitions.diff.compare",
     "penstock.drawing.mermaid",
     "penstock.drawing.layout",
+    "penstock.mcp_surface.answer_page.page",
     "penstock.definitions.outline.document",
     "penstock.definitions.editor_schema",
     "penstock.definitions.nodes",

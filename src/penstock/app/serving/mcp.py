@@ -10,6 +10,7 @@ import asyncio
 import gc
 from contextlib import suppress
 from types import ModuleType
+from typing import TYPE_CHECKING
 from urllib.parse import urlsplit
 
 from starlette.routing import BaseRoute, Route
@@ -22,13 +23,17 @@ from penstock.base import limits
 from penstock.base.encoding import encode_bytes
 from penstock.base.errors import PenstockError
 from penstock.base.ids import DEFAULT_TENANT
-from penstock.base.lazy_import import import_alone
-from penstock.mcp_surface.answer_page.page import AnswerPage
+from penstock.base.lazy_import import import_alone, lazy_import
 from penstock.mcp_surface.endpoint import McpBackend, McpEndpoint
 from penstock.mcp_surface.options import GRAPH_PATH, MESSAGES_PATH, SSE_PATH, McpOptions
 from penstock.mcp_surface.tools.offering import offer_tools
 from penstock.operations.gate.pipeline import Gate
 from penstock.rest.pages import PageAnswer, page
+
+if TYPE_CHECKING:
+    from penstock.mcp_surface.answer_page import page as answer_page
+else:
+    answer_page = lazy_import("penstock.mcp_surface.answer_page.page")  # not over a pipe
 
 __all__ = ["McpMount", "load_mcp", "mcp_options"]
 
@@ -131,7 +136,7 @@ class McpMount:
             return []
         own = self._options.path
         older = [Route(own + path, self._edge) for path in (SSE_PATH, MESSAGES_PATH)]
-        answer, answering = self._options.answer_path, AnswerPage(self._gate, self._options)
+        answer, answering = self._options.answer_path, answer_page.AnswerPage(self._gate, self._options)
         pages = [Route(path, answering) for path in (answer, f"{answer}/{{token}}")]
         graph = Route(GRAPH_PATH, self._edge)
         return [page(f"{own}/healthz", self._health), Route(own, self._edge), graph, *older, *pages]

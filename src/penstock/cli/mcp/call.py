@@ -11,8 +11,6 @@ from __future__ import annotations
 
 import asyncio
 import sys
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 from penstock.base.errors import Unavailable
@@ -35,7 +33,7 @@ from penstock.cli.terminal.conversation import can_ask
 from penstock.cli.terminal.event_loop import Interrupted, until_interrupted
 from penstock.cli.terminal.exits import INTERRUPTED, STILL_WAITING, JsonOption, command_text, exit_with, print_json
 from penstock.cli.terminal.styled_text import Text
-from penstock.cli.terminal.values import UsageError, loose_value, parse_value
+from penstock.cli.terminal.values import UsageError, parse_fields, parse_value, read_fields
 from penstock.operations.runs.fields import RUN_STATUSES
 
 if TYPE_CHECKING:
@@ -43,7 +41,7 @@ if TYPE_CHECKING:
 else:
     tool_call = lazy_import("penstock.cli.mcp.tool_call")
 
-__all__ = ["CALL", "call_command", "tool_arguments"]
+__all__ = ["CALL", "call_command"]
 
 _ENDED = ("completed", "failed", "cancelled")
 # What stands before each line of a call that waits: `  asks   `.
@@ -78,11 +76,14 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
 
     def work() -> int:
         silence_sdk_logs()
-        given = _given(arguments, pairs or ())
+        given = {} if arguments is None else parse_value(arguments, "--arguments")
+        if not isinstance(given, dict):
+            raise UsageError("--arguments takes a JSON object")
+        named = parse_fields(pairs, "--arguments")
         call = tool_call.ToolCall(
             server=resolve_server(choice),
             tool=tool,
-            arguments=lambda schema: tool_arguments(given, schema),
+            arguments=lambda schema: {**given, **read_fields(named, schema)},
             era=ERAS[era],
             asks=can_ask() and not no_input and not as_json,
             quiet=as_json,
@@ -94,39 +95,6 @@ def call_command(  # noqa: PLR0913  # every option is one the user can give
 
 
 CALL = WithTrailingArguments(call_command)
-
-
-@dataclass(frozen=True, slots=True)
-class Given:
-    """The arguments as they were given."""
-
-    whole: JsonObject
-    pairs: Mapping[str, str]
-
-
-def _given(arguments: str | None, pairs: Sequence[str]) -> Given:
-    whole = {} if arguments is None else parse_value(arguments, "--arguments")
-    if not isinstance(whole, dict):
-        raise UsageError("--arguments takes a JSON object")
-    named = {}
-    for text in pairs:
-        name, separator, value = text.partition("=")
-        if not separator or not name:
-            raise UsageError(f"arguments are KEY=VALUE, not {text!r}; --arguments takes JSON")
-        named[name] = value
-    return Given(whole, named)
-
-
-def tool_arguments(given: Given, schema: JsonObject) -> JsonObject:
-    """The arguments for a tool. Where its schema wants a string, a value stays one, even if it looks like a number."""
-    properties = schema.get("properties")
-    known = properties if isinstance(properties, dict) else {}
-    found: JsonObject = dict(given.whole)
-    for name, text in given.pairs.items():
-        wanted = known.get(name)
-        kind = wanted.get("type") if isinstance(wanted, dict) else None
-        found[name] = text if kind == "string" else loose_value(text)
-    return found
 
 
 async def _carried_out(call: tool_call.ToolCall, seconds_max: float | None, *, as_json: bool) -> int:

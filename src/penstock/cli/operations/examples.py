@@ -27,7 +27,7 @@ __all__ = ["example_of"]
 _EXAMPLES: Final = {
     "init": "shop",
     "dev": "",
-    "run": 'workflows/refund.yaml --input \'{"order_id": "A-7", "amount": 20}\'',
+    "run": "workflows/refund.yaml order_id=A-7 amount=20",
     "test": "workflows/refund.yaml",
     "validate": "workflows/refund.yaml",
     "serve": "--port 8080",

@@ -27,7 +27,7 @@ from penstock.cli.terminal.console import console_for
 from penstock.cli.terminal.event_loop import exit_with_async, hold_signals
 from penstock.cli.terminal.exits import JsonOption, command_text, print_json
 from penstock.cli.terminal.styled_text import Text
-from penstock.cli.terminal.values import UsageError, parse_labels, parse_value
+from penstock.cli.terminal.values import UsageError, parse_fields, parse_labels, parse_value, read_fields
 from penstock.definitions.model import Workflow
 from penstock.operations.gate.pipeline import Gate
 from penstock.runtime.system import new_run_id
@@ -45,6 +45,7 @@ class _RunRequest:
     file: str
     others: tuple[str, ...]
     given: str | None
+    fields: dict[str, str]
     run_id: str
     labels: dict[str, str]
     watch: bool
@@ -60,9 +61,13 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
             help="The workflow: a file (YAML or JSON), - for standard input, or the name of one of the project.",
         ),
     ],
+    fields: Annotated[
+        list[str] | None,
+        Argument(metavar="KEY=VALUE", help="Members of the input: text, or JSON where it reads so."),
+    ] = None,
     *,
     given: Annotated[
-        str | None, Option("--input", help="The run's input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
+        str | None, Option("--input", help="The whole input: JSON, or @FILE (YAML or JSON).", metavar="JSON")
     ] = None,
     database: ChosenDatabaseOption = None,
     run_id: Annotated[
@@ -102,6 +107,7 @@ def run_command(  # noqa: PLR0913  # every option is one the user can give
             file=file,
             others=tuple(other or ()),
             given=given,
+            fields=parse_fields(fields, "--input"),
             run_id=run_id or new_run_id(),
             labels=parse_labels(label),
             watch=show,
@@ -119,7 +125,7 @@ async def _run(request: _RunRequest, workspace: Workspace) -> int:
     workflow, others = runnable_in_project(
         request.file, request.others, workspace.settings, performs=not request.detach
     )
-    value: JsonValue = {} if request.given is None else parse_value(request.given, "--input")
+    value = _read_input(request, workflow)
     async with (
         open_workspace(workspace, perform=not request.detach, create=True, family=request.run_id) as penstock,
         open_gate(
@@ -146,6 +152,15 @@ async def _run(request: _RunRequest, workspace: Workspace) -> int:
         extra: JsonObject | None = {"joined": joined} if request.as_json else None
         target = WatchedTarget.of(workspace)
         return await finish_watching(follower, target, ending, json_extra=extra, watched=request.watch)
+
+
+def _read_input(request: _RunRequest, workflow: Workflow) -> JsonValue:
+    whole: JsonValue = {} if request.given is None else parse_value(request.given, "--input")
+    if not request.fields:
+        return whole
+    if not isinstance(whole, dict):
+        raise UsageError("--input takes a JSON object where KEY=VALUE adds members to it")
+    return {**whole, **read_fields(request.fields, workflow.input_schema_json or {})}
 
 
 async def _start(gate: Gate, workflow: Workflow, value: JsonValue, request: _RunRequest) -> tuple[str, bool]:

@@ -7,14 +7,24 @@ from __future__ import annotations
 
 import json
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 
 from penstock.base.json import JsonObject, JsonValue
 from penstock.cli.terminal.files import SourceText, Unreadable, read_path
 from penstock.definitions.durations import parse_instant_ms, parse_native_duration_ms
 from penstock.definitions.source.document import SourceDocument, read_source
 
-__all__ = ["UsageError", "loose_value", "parse_json", "parse_labels", "parse_pairs", "parse_since", "parse_value"]
+__all__ = [
+    "UsageError",
+    "loose_value",
+    "parse_fields",
+    "parse_json",
+    "parse_labels",
+    "parse_pairs",
+    "parse_since",
+    "parse_value",
+    "read_fields",
+]
 
 
 class UsageError(Exception):
@@ -61,6 +71,29 @@ def loose_value(text: str) -> JsonValue:
         return parse_json(text)
     except (ValueError, RecursionError):
         return text
+
+
+def parse_fields(words: Iterable[str] | None, option: str) -> dict[str, str]:
+    """KEY=VALUE arguments, not read yet; `option` is the one that takes everything as JSON."""
+    fields: dict[str, str] = {}
+    for text in words or ():
+        name, separator, value = text.partition("=")
+        if not separator or not name:
+            raise UsageError(f"arguments are KEY=VALUE, not {text!r}; {option} takes JSON")
+        fields[name] = value
+    return fields
+
+
+def read_fields(fields: Mapping[str, str], schema: JsonObject) -> JsonObject:
+    """The values of fields. Where the schema wants a string, a value stays one, even if it looks like a number."""
+    properties = schema.get("properties")
+    known = properties if isinstance(properties, dict) else {}
+    found: JsonObject = {}
+    for name, text in fields.items():
+        wanted = known.get(name)
+        kind = wanted.get("type") if isinstance(wanted, dict) else None
+        found[name] = text if kind == "string" else loose_value(text)
+    return found
 
 
 def parse_labels(options: Iterable[str] | None) -> dict[str, str]:

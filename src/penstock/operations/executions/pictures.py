@@ -9,15 +9,15 @@ Above it: the catalogue. Below it: `drawing`, the visits of a run.
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from typing import Annotated
+from typing import TYPE_CHECKING, Annotated
 
 import msgspec
 from msgspec import Meta
 
 from penstock.base import limits
 from penstock.base.errors import NotFound
+from penstock.base.lazy_import import lazy_import
 from penstock.definitions.model import Workflow
-from penstock.drawing.svg import to_page_svg
 from penstock.engine.records import Record
 from penstock.engine.state import RunState
 from penstock.engine.visits import Change, RunVisits, Visit, VisitStatus, change_of, fold_with_state, visits_of
@@ -35,6 +35,11 @@ from penstock.operations.runs.handles import visible_run
 from penstock.operations.runs.held_calls import HELD_LABEL
 from penstock.operations.runs.views import ExecutionView, view_of_run
 from penstock.runtime.ports.runs import RunRow
+
+if TYPE_CHECKING:
+    from penstock.drawing import svg
+else:
+    svg = lazy_import("penstock.drawing.svg")
 
 __all__ = ["OPERATIONS"]
 
@@ -102,7 +107,7 @@ async def execution_drawing(context: Context, given: NamedExecution) -> RunDrawi
 
 
 def _drawn(workflow: Workflow, states: dict[str, str]) -> str:
-    return to_page_svg(workflow.document, states)
+    return svg.to_page_svg(workflow.document, states)
 
 
 @operation(

@@ -13,7 +13,6 @@ from penstock.cli.mcp.answers import (
     size_text,
     token_estimate,
 )
-from penstock.cli.mcp.call import Given, tool_arguments
 
 
 def test_content_is_lines_and_what_is_no_text_is_named() -> None:
@@ -61,14 +60,6 @@ def test_an_error_of_the_protocol_ends_a_command_as_one_of_ours(
     found = protocol_error(code, "no", data)
     assert (type(found), found.code) == (kind, reason)
     assert "penstock mcp doctor" in str(found.hint) or code != -32601
-
-
-def test_arguments_are_text_where_the_tool_wants_text() -> None:
-    schema: JsonObject = {"properties": {"order": {"type": "string"}, "count": {"type": "integer"}, "odd": True}}
-    given = Given({"order": "x", "more": [1]}, {"order": "1042", "count": "3", "odd": "true", "note": "fine"})
-    wanted = {"order": "1042", "more": [1], "count": 3, "odd": True, "note": "fine"}
-    assert tool_arguments(given, schema) == wanted
-    assert tool_arguments(Given({}, {"order": "1042"}), {}) == {"order": 1042}
 
 
 def test_sizes_are_told_in_bytes_and_tokens() -> None:

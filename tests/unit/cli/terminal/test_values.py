@@ -4,7 +4,17 @@ from pathlib import Path
 
 import pytest
 
-from penstock.cli.terminal.values import UsageError, loose_value, parse_labels, parse_pairs, parse_since, parse_value
+from penstock.base.json import JsonObject
+from penstock.cli.terminal.values import (
+    UsageError,
+    loose_value,
+    parse_fields,
+    parse_labels,
+    parse_pairs,
+    parse_since,
+    parse_value,
+    read_fields,
+)
 
 
 @pytest.mark.parametrize("text", ["{", "NaN", "Infinity", "1e999", "hello", "", "[" * 100_000])
@@ -50,3 +60,11 @@ def test_since_is_a_moment_or_how_long_ago() -> None:
     assert parse_since("2s", 10_000) == 8_000
     with pytest.raises(UsageError, match="--since takes"):
         parse_since("yesterday", 0)
+
+
+def test_a_field_that_a_schema_wants_as_text_stays_text() -> None:
+    fields = parse_fields(["order=7", "amount=7", "other=7", "note=a=b"], "--input")
+    schema: JsonObject = {"properties": {"order": {"type": "string"}, "amount": {"type": "number"}}}
+    assert read_fields(fields, schema) == {"order": "7", "amount": 7, "other": 7, "note": "a=b"}
+    with pytest.raises(UsageError, match="arguments are KEY=VALUE, not '=7'; --input takes JSON"):
+        parse_fields(["=7"], "--input")
