@@ -266,7 +266,7 @@ def test_an_agent_of_the_registry_is_evaluated_as_it_is_and_a_change_in_the_midd
         script.opened.set()
         said, wrong = running.communicate(timeout=SECONDS_MAX)
     moved = json.loads(said.splitlines()[-1])
-    assert "not the one with the etag" in moved["stopped"], wrong
+    assert "does not have the etag" in moved["stopped"], wrong
     assert [case["status"] for case in moved["cases"]] == ["completed", "not_run", "not_run", "not_run"]
     assert "the target has changed" in refused(shop, server, *options, "--id", "moved")
     one_case(shop, {"country": "France"})
