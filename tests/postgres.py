@@ -51,8 +51,10 @@ def running_postgres() -> Iterator[str]:
             **account,
         )
         assert made.returncode == 0, made.stderr
-        # Nothing has to survive, and transactions that wait for each other are to be found at once.
+        # Nothing has to survive, and transactions that wait for each other are to be found at once. The server itself
+        # begins no transaction, which would hold up the list of changes for a moment.
         quick = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "deadlock_timeout=10ms"]
+        quick += ["-c", "autovacuum=off"]
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", *quick]
         log = folder / "log"
         with log.open("wb") as written:  # not a pipe: the server would stop once nobody reads it
