@@ -16,11 +16,12 @@ from importlib.util import find_spec
 from pathlib import Path
 from typing import Any
 
-from tests.waiting import SECONDS_MAX
+from tests.waiting import SECONDS_MAX, wait_until
 
 __all__ = ["running_postgres"]
 
 _USER = "penstock"
+_READY = "ready to accept connections"
 
 
 @contextmanager
@@ -50,27 +51,26 @@ def running_postgres() -> Iterator[str]:
             **account,
         )
         assert made.returncode == 0, made.stderr
-        # Nothing has to survive, and transactions that wait for each other are to be found at once.
+        # Nothing has to survive, and transactions that wait for each other are to be found at once. The server itself
+        # begins no transaction, which would hold up the list of changes for a moment.
         quick = ["-c", "fsync=off", "-c", "synchronous_commit=off", "-c", "deadlock_timeout=10ms"]
+        quick += ["-c", "autovacuum=off"]
         settings = ["-c", "listen_addresses=", "-c", f"unix_socket_directories={folder}", *quick]
-        server = subprocess.Popen(
-            [programs / "postgres", "-D", data, *settings],
-            stdout=subprocess.DEVNULL,
-            stderr=subprocess.PIPE,
-            text=True,
-            cwd=folder,
-            **account,
-        )
+        log = folder / "log"
+        with log.open("wb") as written:  # not a pipe: the server would stop once nobody reads it
+            server = subprocess.Popen(
+                [programs / "postgres", "-D", data, *settings],
+                stdout=subprocess.DEVNULL,
+                stderr=written,
+                cwd=folder,
+                **account,
+            )
         try:
-            assert server.stderr is not None
-            for line in server.stderr:
-                if "ready to accept connections" in line:
-                    break
-            else:
-                raise AssertionError("PostgreSQL did not start")
+            wait_until(lambda: _READY in log.read_text() or server.poll() is not None)
+            assert server.poll() is None, log.read_text()
             yield f"host={folder} user={_USER} dbname=postgres"
         finally:
             server.terminate()
-            server.communicate(timeout=SECONDS_MAX)
+            server.wait(timeout=SECONDS_MAX)
     finally:
         shutil.rmtree(folder, ignore_errors=True)

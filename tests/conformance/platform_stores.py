@@ -1,16 +1,15 @@
-"""What the conformance suite of platform stores needs: the stores under test, rows for them, and all that one holds.
+"""What the conformance suite of platform stores needs: stores on every database, rows for them, and all that one holds.
 
-A new store takes part by an entry in `PLATFORM_STORES`.
+A new database takes part by an entry in `DATABASES`.
 """
 
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Coroutine
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
-import psycopg
 import pytest
 from msgspec.structs import replace
 
@@ -38,14 +37,14 @@ from penstock.runtime.tables.deliveries import list_deliveries, list_due_deliver
 from penstock.runtime.tables.memory import list_memory, search_memory
 from penstock.runtime.tables.resources import list_all_resources, read_mark
 from penstock.runtime.tables.runs.store import RunStore
+from tests.conformance.databases import DATABASES, emptied_postgres
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.stores import AT, run_bounded
-from tests.opened_database import sqlite_of
+from tests.opened_database import opened_store, sqlite_of
 
 __all__ = [
     "AT",
     "KEY",
-    "PLATFORM_STORES",
     "SEAL",
     "SPACE",
     "chain_of",
@@ -53,7 +52,6 @@ __all__ = [
     "claimed",
     "completed",
     "delivery",
-    "empty",
     "entry",
     "key_row",
     "note",
@@ -103,9 +101,7 @@ async def open_sqlite(path: Path) -> AsyncIterator[SqliteDatabase]:
 @asynccontextmanager
 async def open_postgres(address: str, **options: Any) -> AsyncIterator[PostgresDatabase]:
     """An empty platform store in PostgreSQL."""
-    with psycopg.connect(address, autocommit=True) as connection:
-        empty(connection)
-    store = PostgresDatabase(address, **options)
+    store = emptied_postgres(address, **options)
     await store.open()
     try:
         yield store
@@ -113,29 +109,16 @@ async def open_postgres(address: str, **options: Any) -> AsyncIterator[PostgresD
         await store.close()
 
 
-def empty(connection: psycopg.Connection[Any]) -> None:
-    """Delete every row: a new database takes many times as long."""
-    tables = connection.execute("SELECT tablename FROM pg_tables WHERE schemaname = 'public'").fetchall()
-    connection.execute("; ".join(f"DELETE FROM {table}" for (table,) in tables).encode())
-
-
-Opener = Callable[[pytest.FixtureRequest], AbstractAsyncContextManager[Database]]
-PLATFORM_STORES: dict[str, Opener] = {
-    "sqlite": lambda request: open_sqlite(request.getfixturevalue("tmp_path") / "store.db"),
-    "postgresql": lambda request: open_postgres(request.getfixturevalue("postgres_address")),
-}
-
-
 def on_every_platform_store(scenario: Scenario) -> Callable[..., None]:
     """Make a test of an async function that takes a platform store: it runs once on each."""
 
-    @pytest.mark.parametrize("kind", PLATFORM_STORES)
+    @pytest.mark.parametrize("kind", DATABASES)
     def test(kind: str, request: pytest.FixtureRequest) -> None:
-        opened = PLATFORM_STORES[kind](request)
+        store = RunStore(DATABASES[kind](request))
 
         async def with_store() -> None:
-            async with opened as store:
-                await scenario(store)
+            async with opened_store(store):
+                await scenario(store.database)
 
         run_bounded(with_store())
 

@@ -21,8 +21,8 @@ from typing import Any
 import psycopg
 
 from penstock.base.errors import PenstockError
+from tests.conformance.databases import empty
 from tests.conformance.families import GIVEN, Call
-from tests.conformance.platform_stores import empty
 from tests.conformance.postgresql.connections import Cursor
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.transaction import LOCK

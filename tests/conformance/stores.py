@@ -1,13 +1,12 @@
-"""What the conformance suite of stores needs: the stores under test, runs to put into them, and all that one holds.
+"""What the conformance suite of stores needs: stores on every database, runs to put into them, and all that one holds.
 
-A new store takes part by an entry in `STORES`.
+A new database takes part by an entry in `DATABASES`.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -24,16 +23,15 @@ from penstock.runtime.ports.runs import (
     StoredRun,
     WorkerRow,
 )
-from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.tables.schedules import list_schedules
 from penstock.runtime.tables.workers import list_workers
+from tests.conformance.databases import DATABASES
 from tests.conformance.run_model import ModelOfRuns
 from tests.waiting import SECONDS_MAX
 
 __all__ = [
     "AT",
-    "STORES",
     "contents",
     "contents_of_runs",
     "definition",
@@ -50,12 +48,7 @@ __all__ = [
 AT = 1_767_225_600_000
 # Nothing here takes more than a moment; a test that does is stuck.
 
-StoreMaker = Callable[[Path], RunStore]
 Scenario = Callable[[Any], Coroutine[Any, Any, None]]
-
-STORES: dict[str, StoreMaker] = {
-    "sqlite": lambda folder: RunStore(SqliteDatabase(folder / "store.db")),
-}
 
 
 def run_bounded(work: Coroutine[Any, Any, None]) -> None:
@@ -71,10 +64,11 @@ def run_bounded(work: Coroutine[Any, Any, None]) -> None:
 def on_every_store(scenario: Scenario) -> Callable[..., None]:
     """Make a test of an async function that takes a store: it runs once on each."""
 
-    @pytest.mark.parametrize("kind", STORES)
-    def test(kind: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("kind", DATABASES)
+    def test(kind: str, request: pytest.FixtureRequest) -> None:
+        store = RunStore(DATABASES[kind](request))
+
         async def with_store() -> None:
-            store = STORES[kind](tmp_path)
             await store.open()
             try:
                 await scenario(store)

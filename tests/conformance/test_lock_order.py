@@ -15,9 +15,9 @@ import pytest
 from penstock.runtime.ports.transactions import Transaction, Values
 from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.stores.sqlite.transaction import SqliteTransaction
+from tests.conformance.families import CHANGES, GIVEN, function_of
 from tests.conformance.platform_stores import open_sqlite
-from tests.conformance.test_statements import USES, counted
-from tests.tidy.doors import CHANGING
+from tests.conformance.test_store_failures import copied
 
 Event = tuple[str, str]
 # What is past its time stays so, and each deletion names its condition again.
@@ -25,7 +25,7 @@ RETENTION = frozenset({"forget_calls", "forget_deliveries", "forget_memory", "fo
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 
 
-def recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[Event]]]:
+def recorded(folder: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list[Event]]]:
     """What each changing function does in its transactions, in order: locks, reads and writes."""
     current: list[Event] = []
     found: dict[str, list[list[Event]]] = {}
@@ -55,12 +55,14 @@ def recorded(path: Path, monkeypatch: pytest.MonkeyPatch) -> dict[str, list[list
         return write(database, apply, **more)
 
     async def scenario() -> None:
-        async with open_sqlite(path) as database:
-            for name, use in {**USES, "count_start": counted}.items():
+        async with open_sqlite(folder / "empty.db") as database:
+            for call in GIVEN:
+                await call(database)
+        for name, call in CHANGES.items():
+            async with open_sqlite(copied(folder, name)) as database:
                 transactions.clear()
-                await use(database)
-                if name in CHANGING["Tables"] or name == "count_start":
-                    found[name] = [*transactions]
+                await call(database)
+                found[name] = [*transactions]
 
     for name in ("rows", "execute", "many"):
         monkeypatch.setattr(SqliteTransaction, name, recording(name))
@@ -92,12 +94,12 @@ def disorder(events: list[Event]) -> list[str]:
 def test_what_reads_before_it_writes_holds_a_lock_and_locks_have_one_order(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    found = recorded(tmp_path / "store.db", monkeypatch)
-    assert set(found) == CHANGING["Tables"] | {"count_start"}
-    assert any(kind == "lock" for events in found["put_resource"] for kind, _ in events)
+    found = recorded(tmp_path, monkeypatch)
+    assert all(transactions for transactions in found.values())
+    assert any(kind == "lock" for events in found["put_resource: new"] for kind, _ in events)
     wrong = {
         name: [
-            *(mistake for events in transactions if name not in RETENTION for mistake in mistakes(events)),
+            *(mistake for events in transactions if function_of(name) not in RETENTION for mistake in mistakes(events)),
             *(mistake for events in transactions for mistake in disorder(events)),
         ]
         for name, transactions in found.items()

@@ -7,6 +7,8 @@ import asyncio
 import random
 import sqlite3
 from collections.abc import Awaitable, Callable, Iterable
+from contextlib import closing
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -32,6 +34,7 @@ from penstock.runtime.tables.deliveries import (
 from penstock.runtime.tables.memory import clear_memory, delete_memory, forget_memory, put_memory
 from penstock.runtime.tables.resources import delete_resource, put_resource, put_resources, set_mark
 from penstock.runtime.tables.runs.store import RunStore
+from tests.conformance.families import CHANGES, GIVEN, function_of
 from tests.conformance.platform_stores import (
     AT,
     SEAL,
@@ -43,12 +46,14 @@ from tests.conformance.platform_stores import (
     entry,
     key_row,
     note,
+    open_sqlite,
     platform_contents,
     resource,
     run_bounded,
     told,
     verified,
 )
+from tests.conformance.races import Outcome, open_course
 from tests.conformance.test_store_failures import Fault, copied
 from tests.thorough import IS_THOROUGH
 
@@ -198,6 +203,65 @@ def test_an_sqlite_platform_store_survives_the_failure_of_any_statement(
         assert number > 3 * len(OPERATIONS)
 
     run_bounded(scenario())
+
+
+def sqlite_contents(path: Path) -> dict[str, list[Any]]:
+    """Every row of the tables in a file."""
+    with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True)) as connection:
+        listed = connection.execute("SELECT name FROM pragma_table_list WHERE type = 'table' AND schema = 'main'")
+        return {name: connection.execute(f"SELECT * FROM {name}").fetchall() for (name,) in listed.fetchall()}
+
+
+def test_a_change_of_which_any_statement_fails_leaves_nothing_in_sqlite(fault: Fault, tmp_path: Path) -> None:
+    """One statement fails, and all that follow, so that nobody tries again in time. Then the change is made."""
+    changing: set[str] = set()
+
+    async def scenario() -> None:
+        async with open_sqlite(tmp_path / "empty.db") as store:
+            for call in GIVEN:
+                await call(store)
+        for name, call in CHANGES.items():
+            path = copied(tmp_path, name)
+            async with open_sqlite(path) as store:
+                before = after = sqlite_contents(path)
+                for number in count(1):
+                    fault.arm(number, times=1_000)
+                    try:
+                        await call(store)
+                    except PenstockError:
+                        assert fault.fired, name
+                    has_failed, fault.remaining = fault.fired, 0
+                    after = sqlite_contents(path)
+                    if not has_failed:
+                        break
+                    assert after == before, f"{name}: statement {number}"
+                assert number > 1, name
+                if after != before:
+                    changing.add(function_of(name))
+
+    run_bounded(scenario())
+    assert changing == {function_of(name) for name in CHANGES}
+
+
+def test_a_change_of_which_any_statement_fails_leaves_nothing_in_postgresql(postgres_address: str) -> None:
+    changing: set[str] = set()
+
+    async def scenario() -> None:
+        async with open_course(postgres_address) as course:
+            before = await course.alone()
+            for name, call in CHANGES.items():
+                made = await course.alone(call)
+                statements = (await course.reach(call)).statements
+                for number in range(1, statements + 1):
+                    failed = await course.failed(call, fails_at=number)
+                    assert failed == Outcome(("STORE_IO_ERROR 58030",), before.rows), f"{name}: statement {number}"
+                assert await course.failed(call, fails_at=statements + 1) is None, name
+                assert await course.alone(call) == made, name
+                if made.rows != before.rows:
+                    changing.add(function_of(name))
+
+    run_bounded(scenario())
+    assert changing == {function_of(name) for name in CHANGES}
 
 
 def test_of_many_appends_in_one_commit_those_that_failed_are_not_in_the_chain(

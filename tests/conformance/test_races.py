@@ -13,7 +13,6 @@ from tests.conformance.families import CHANGES, FAMILIES, function_of
 from tests.conformance.platform_stores import run_bounded
 from tests.conformance.races import Course, Outcome, Reach, open_course, pairs_that_meet
 from tests.thorough import is_tried
-from tests.tidy.doors import CHANGING
 
 STATEMENTS_MAX, STATEMENTS_ONE_IN = 6, 3
 # Functions whose locks keep two of their own calls apart.
@@ -69,12 +68,6 @@ async def mistakes(course: Course, one: str, other: str) -> list[str]:
 
 def turned(outcome: Outcome) -> Outcome:
     return replace(outcome, given=outcome.given[::-1])
-
-
-def test_every_function_that_changes_something_takes_part() -> None:
-    # The last two run in transactions of the store of runs.
-    assert {function_of(name) for name in CHANGES} == CHANGING["Tables"] | {"count_start", "add_usage"}
-    assert len(CHANGES) == sum(len(family.changes) for family in FAMILIES.values())
 
 
 @pytest.mark.parametrize("family", FAMILIES)

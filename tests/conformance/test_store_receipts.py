@@ -2,35 +2,16 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
-from pathlib import Path
-
 import pytest
 
 from penstock.base.errors import Conflict
-from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord, Claimed, Finished, InFlight
-from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.tables.schedules import delete_schedule, put_schedule
+from tests.conformance.databases import DATABASES
 from tests.conformance.platform_stores import AT, claim, claimed, run_bounded, told
 from tests.conformance.stores import definition, schedule, start
-
-
-@asynccontextmanager
-async def _in_a_file(folder: Path) -> AsyncIterator[tuple[RunStore, Database]]:
-    store = RunStore(SqliteDatabase(folder / "store.db"))
-    await store.open()
-    try:
-        yield store, store.database
-    finally:
-        await store.close()
-
-
-STORES: dict[str, Callable[[Path], AbstractAsyncContextManager[tuple[RunStore, Database]]]] = {
-    "sqlite": _in_a_file,
-}
+from tests.opened_database import opened_store
 
 
 async def begin(store: RunStore) -> None:
@@ -58,11 +39,14 @@ async def change(store: RunStore, name: str, given: CallRecord) -> object:
 CHANGES = ("put_definition", "delete_definition", "put_schedule", "delete_schedule", "delete_runs")
 
 
-@pytest.mark.parametrize("kind", STORES)
+@pytest.mark.parametrize("kind", DATABASES)
 @pytest.mark.parametrize("name", CHANGES)
-def test_a_change_of_a_store_is_kept_with_its_answer_and_not_without(kind: str, name: str, tmp_path: Path) -> None:
+def test_a_change_of_a_store_is_kept_with_its_answer_and_not_without(
+    kind: str, name: str, request: pytest.FixtureRequest
+) -> None:
     async def test() -> None:
-        async with STORES[kind](tmp_path) as (store, platform):
+        async with opened_store(RunStore(DATABASES[kind](request))) as store:
+            platform = store.database
             await begin(store)
             slow = claim(name)
             assert await claimed(platform, slow) == Claimed()

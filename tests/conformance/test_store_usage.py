@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 from collections.abc import AsyncIterator, Callable, Coroutine
 from contextlib import asynccontextmanager
-from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
@@ -19,12 +18,13 @@ from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.runs import Appended, AppendOutcome, RunWrite, SequenceConflict
 from penstock.runtime.ports.transactions import Transaction
 from penstock.runtime.ports.usage import BucketUse, PolicyTotal, PolicyUse, RunUsage, StartQuota, SubjectQuota
-from penstock.runtime.stores.sqlite.database import SqliteDatabase
 from penstock.runtime.tables.policy_uses import release_uses, take_uses
 from penstock.runtime.tables.runs.appending import Appender, RunAppend
 from penstock.runtime.tables.runs.store import RunStore
 from penstock.runtime.tables.usage import exchange_buckets, forget_usage, measure_storage_bytes, read_usage
+from tests.conformance.databases import DATABASES
 from tests.conformance.stores import AT, run_bounded, start, step
+from tests.opened_database import opened_store
 
 KEY = "key:aaaaaaaaaaaa"
 
@@ -37,22 +37,18 @@ class Pair(NamedTuple):
 
 
 @asynccontextmanager
-async def opened(kind: str, folder: Path) -> AsyncIterator[Pair]:
-    store = RunStore(SqliteDatabase(folder / "store.db"))
-    await store.open()
-    try:
+async def opened(kind: str, request: pytest.FixtureRequest) -> AsyncIterator[Pair]:
+    async with opened_store(RunStore(DATABASES[kind](request))) as store:
         yield Pair(store, store.database)
-    finally:
-        await store.close()
 
 
 def on_every_pair(scenario: Callable[[Pair], Coroutine[Any, Any, None]]) -> Callable[..., None]:
     """Make a test of an async function that takes both stores: it runs once on each kind."""
 
-    @pytest.mark.parametrize("kind", ["sqlite"])
-    def test(kind: str, tmp_path: Path) -> None:
+    @pytest.mark.parametrize("kind", DATABASES)
+    def test(kind: str, request: pytest.FixtureRequest) -> None:
         async def with_pair() -> None:
-            async with opened(kind, tmp_path) as pair:
+            async with opened(kind, request) as pair:
                 await scenario(pair)
 
         run_bounded(with_pair())
@@ -187,8 +183,9 @@ async def test_results_that_are_stored_together_are_all_counted_and_a_stale_one_
         assert (found.tokens, found.cost) == (63, 27)
 
 
+@pytest.mark.parametrize("kind", DATABASES)
 def test_results_that_report_what_they_used_share_a_call_of_the_writer(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    kind: str, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     together: list[int] = []
     append = Appender.append
@@ -200,7 +197,7 @@ def test_results_that_report_what_they_used_share_a_call_of_the_writer(
     monkeypatch.setattr(Appender, "append", note)
 
     async def scenario() -> None:
-        async with opened("sqlite", tmp_path) as pair:
+        async with opened(kind, request) as pair:
             started = [start(f"r_{number}", tenant="acme") for number in range(10)]
             await asyncio.gather(*(pair.runs.append(write) for write in started))
             used = RunUsage(tenant="acme", subjects=(), at=AT, tokens=7, cost=3)

@@ -6,6 +6,8 @@ Above it: `database`, `writer`, `topics`. Below it: psycopg.
 from __future__ import annotations
 
 import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import psycopg
@@ -39,20 +41,34 @@ class Connections:
 
     def __init__(self, address: str, *, lock_timeout_ms: int, cursor_type: type[Cursor]) -> None:
         self._address = address
-        self._options = f"-c lock_timeout={lock_timeout_ms} -c timezone=UTC"
+        self._lock_timeout_ms = lock_timeout_ms
         self._cursor_type = cursor_type
         self._local = threading.local()
         self._opened: list[Connection] = []
 
     def new(self, *, autocommit: bool) -> Connection:
         """Open a connection. Without `autocommit`, its first statement begins a transaction."""
-        connection = psycopg.connect(self._address, autocommit=autocommit, options=self._options)
+        connection = self._connect(autocommit=autocommit, lock_timeout_ms=self._lock_timeout_ms)
+        self._opened.append(connection)
+        return connection
+
+    @contextmanager
+    def brief(self, *, lock_timeout_ms: int) -> Iterator[Connection]:
+        """Open a connection for a few single statements, and close it."""
+        connection = self._connect(autocommit=True, lock_timeout_ms=lock_timeout_ms)
+        try:
+            yield connection
+        finally:
+            connection.close()
+
+    def _connect(self, *, autocommit: bool, lock_timeout_ms: int) -> Connection:
+        options = f"-c lock_timeout={lock_timeout_ms} -c timezone=UTC"
+        connection = psycopg.connect(self._address, autocommit=autocommit, options=options)
         connection.cursor_factory = self._cursor_type
         # Of one width, so that a statement is prepared once, whatever its numbers are.
         connection.adapters.register_dumper(int, Int8Dumper)
         connection.adapters.register_dumper(bool, _TruthDumper)
         connection.adapters.register_loader("numeric", _NumberLoader)
-        self._opened.append(connection)
         return connection
 
     def of_thread(self) -> Connection:

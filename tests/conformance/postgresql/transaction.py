@@ -23,9 +23,9 @@ LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
 
 
 class PostgresTransaction:
-    """Reads and writes on one connection, in the transaction that is open there."""
+    """Reads and writes on one connection, in the transaction that is open there. Each transaction has an object."""
 
-    __slots__ = ("_connection",)
+    __slots__ = ("__weakref__", "_connection")
 
     def __init__(self, connection: Connection) -> None:
         self._connection = connection

@@ -4,6 +4,8 @@ One thread with one connection makes the changes of a process, in the order in w
 fails, each of its changes is made alone, so that a bad one fails alone. A change that loses against other processes
 (a deadlock, say) is made again.
 
+Consecutive changes of one kind (the decisions of many runs) are made by one call, if they can be.
+
 Above it: `database`. Below it: `transaction`, `errors`, `runtime.tables.call_records`.
 """
 
@@ -14,6 +16,7 @@ import threading
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import groupby
 from queue import Empty, SimpleQueue
 from typing import Any, TypeVar
 
@@ -21,7 +24,7 @@ import psycopg
 
 from penstock.base.errors import Unavailable
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.ports.transactions import Transaction
+from penstock.runtime.ports.transactions import NotTogetherError, Transaction
 from penstock.runtime.tables.call_records import write_calls
 from tests.conformance.postgresql.connections import Connection, Connections
 from tests.conformance.postgresql.errors import explain, may_pass
@@ -29,6 +32,7 @@ from tests.conformance.postgresql.transaction import PostgresTransaction
 
 __all__ = ["CommitWriter"]
 
+Item = TypeVar("Item")
 T = TypeVar("T")
 # More changes in one transaction hold its locks for longer, and no longer lower the cost of each.
 _BATCH_CHANGES_MAX = 256
@@ -37,8 +41,9 @@ _BATCH_CHANGES_MAX = 256
 class _Change(asyncio.Future[Any]):
     """A change, and the future that its caller waits for."""
 
-    __slots__ = ("apply", "call", "error", "happened", "outcome")
-    apply: Callable[[Transaction], Any]
+    __slots__ = ("call", "error", "happened", "item", "kind", "outcome")
+    kind: Callable[[Transaction, list[Any]], list[Any]]
+    item: Any
     call: CallRecord | None
     happened: Callable[[Any], bool]
     outcome: Any
@@ -71,11 +76,16 @@ class CommitWriter:
         self.commits = 0
 
     def submit(
-        self, apply: Callable[[Transaction], T], *, call: CallRecord | None, happened: Callable[[T], bool]
+        self,
+        kind: Callable[[Transaction, list[Item]], list[T]],
+        item: Item,
+        *,
+        call: CallRecord | None,
+        happened: Callable[[T], bool],
     ) -> asyncio.Future[T]:
-        """Queue a change. The future is done after its commit."""
+        """Queue a change. The future is done after its commit. `kind` gets the items of consecutive changes."""
         change = _Change(loop=self._loop)
-        change.apply, change.call, change.happened, change.error = apply, call, happened, None
+        change.kind, change.item, change.call, change.happened, change.error = kind, item, call, happened, None
         if self._is_closed:
             change.set_exception(Unavailable("STORE_CLOSED", "the database is closed", "open it again"))
         else:
@@ -128,11 +138,17 @@ class CommitWriter:
 
     def _try(self, batch: list[_Change]) -> _Failure | None:
         """Make changes in one transaction. Return why they are not stored."""
+        failure = self._try_once(batch, together=True)
+        if failure is not None and isinstance(failure.error, NotTogetherError):
+            failure = self._try_once(batch, together=False)
+        return failure
+
+    def _try_once(self, batch: list[_Change], *, together: bool) -> _Failure | None:
         connection, commits = self._connection, False
         try:
             if connection is None or connection.closed:
                 connection = self._connection = self._connections.new(autocommit=False)
-            self._apply(PostgresTransaction(connection), batch)
+            self._apply(PostgresTransaction(connection), batch, together=together)
             commits = True
             connection.commit()
         except Exception as error:  # any error belongs to the caller of the change
@@ -147,11 +163,15 @@ class CommitWriter:
         self.commits += 1
         return None
 
-    def _apply(self, transaction: Transaction, batch: list[_Change]) -> None:
+    def _apply(self, transaction: Transaction, batch: list[_Change], *, together: bool) -> None:
         """Make changes, and write the records of their calls: once for all of them."""
+        for kind, of_kind in groupby(batch, key=lambda change: change.kind):
+            changes = list(of_kind)
+            for some in [changes] if together else [[change] for change in changes]:
+                for change, outcome in zip(some, kind(transaction, [one.item for one in some]), strict=True):
+                    change.outcome = outcome
         calls: list[CallRecord] = []
         for change in batch:
-            change.outcome = change.apply(transaction)
             if change.call is not None and change.happened(change.outcome):
                 change.call.changed(change.outcome)
                 calls.append(change.call)

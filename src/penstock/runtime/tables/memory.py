@@ -177,10 +177,10 @@ async def list_memory(
 ) -> MemoryPage:
     """Return entries, ordered by key; with `prefix`, only entries whose keys begin with it."""
     size, after = platform_page_size(limit), id_position(cursor)
-    conditions = f"{_IN_SPACE} AND {_LIVE} AND substr(name, 1, :letters) = :prefix"
+    conditions = f"{_IN_SPACE} AND {_LIVE} AND substr(name, 1, length(:prefix)) = :prefix"
     conditions += "" if after is None else " AND name > :after"
     statement = f"SELECT {_COLUMNS} FROM memory_entries WHERE {conditions} ORDER BY name LIMIT :most"
-    names = _values(space, now=now, letters=len(prefix), prefix=prefix, after=after, most=size + 1)
+    names = _values(space, now=now, prefix=prefix, after=after, most=size + 1)
     found = await _entries(database, statement, names)
     page, next_cursor = cut_page(found, size, lambda entry: id_cursor(entry.key))
     return MemoryPage(tuple(page), next_cursor)
