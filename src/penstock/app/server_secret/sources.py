@@ -66,7 +66,7 @@ KeySource: TypeAlias = KeyFile | NamedKey
 
 
 def decode_key(text: str) -> bytes | None:
-    """Return the bytes that a text has in hexadecimal; None if it is no key."""
+    """Return the bytes that a text has in hexadecimal; None if it is not a key."""
     try:
         key = bytes.fromhex(text.strip())
     except ValueError:

@@ -1,4 +1,4 @@
-"""The definitions of a store as a host needs them: compiled once and cached by hash.
+"""Compiles the definitions of a store once, and caches them by hash.
 
 Above it: `EmbeddedHost`. Below it: the definitions of a `RunStore`, the builder of workflows.
 """
@@ -53,7 +53,7 @@ else:
 
 @dataclass(slots=True, kw_only=True)
 class StoredWorkflows:
-    """The part of a host that knows workflows: compiled once and cached by hash."""
+    """The part of a host that compiles workflows and caches them by hash."""
 
     store: RunStore
     clock: Clock
@@ -62,7 +62,7 @@ class StoredWorkflows:
     authorship: AuthorshipRules = field(default_factory=AuthorshipRules)
     """Whose definitions have to be accepted before they are started. A gate sets it."""
     _accepted: dict[tuple[str, str], tuple[str, ...]] = field(default_factory=dict)
-    """The agents that wrote a version which may be started, by tenant and hash: an accepted version stays accepted."""
+    """The agents that wrote a version which may start, by tenant and hash: an accepted version stays accepted."""
     _workflows: dict[str, Workflow] = field(default_factory=dict)
 
     async def register(

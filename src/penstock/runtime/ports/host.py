@@ -9,7 +9,7 @@ The pure engine is hosted, it does not host. A host makes four promises, and eve
 3. **Timers are durable**: a timer that a history waits for fires after a restart too, if late.
 4. **Read and wait** (`RunReader`): an acknowledged write can be read from then on, and waiting costs no polling.
 
-What a process happens to have in memory of its runs is no promise of a host: `run_memory` has these shortcuts.
+A host does not promise what a process happens to have in memory of its runs: `run_memory` has these shortcuts.
 
 Operations, schedules, the control plane, the delivery of events and `Run` are written against `RunHost`. The driver is
 written against `EffectHost`. Only hosts that leave promises 2 and 3 to our driver implement it. Their runs are in a

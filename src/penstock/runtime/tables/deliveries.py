@@ -4,7 +4,7 @@ Deliveries are numbered as they are queued. Listings are ordered by that number,
 the same time.
 
 Several servers send from one queue. One of them claims a delivery before it sends it, and no other can until the claim
-ends. What came of the attempt is stored only if nobody changed the delivery meanwhile.
+ends. The outcome of the attempt is stored only if nobody changed the delivery meanwhile.
 """
 
 from __future__ import annotations
@@ -104,7 +104,7 @@ async def change_delivery(database: Database, seen: DeliveryRow, after: Delivery
 
 
 async def save_delivery(database: Database, delivery: DeliveryRow, *, call: CallRecord | None = None) -> None:
-    """Store another state of a delivery, whoever has claimed it. Unknown ids are ignored."""
+    """Store another state of a delivery, no matter which server has claimed it. Unknown ids are ignored."""
 
     def change(transaction: Transaction) -> None:
         _write_outcome(transaction, delivery)

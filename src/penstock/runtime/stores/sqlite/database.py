@@ -163,7 +163,8 @@ class SqliteDatabase:
             try:
                 return query(SqliteTransaction(connection))
             finally:
-                connection.execute("ROLLBACK")
+                if connection.in_transaction:  # SQLite itself ends the transaction after the most serious errors
+                    connection.execute("ROLLBACK")
 
         if is_short:
             return await self.read_quickly(read_snapshot)

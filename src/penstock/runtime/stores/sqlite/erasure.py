@@ -33,7 +33,7 @@ _STATEMENTS = (
 
 
 class SqliteErasure:
-    """Writes the tables of memory anew, and cuts the log of the file off."""
+    """Writes the tables of memory again from the start, and cuts the log of the file off."""
 
     def __init__(self, cut_log: Callable[[], Awaitable[bool]]) -> None:
         self._cut_log = cut_log

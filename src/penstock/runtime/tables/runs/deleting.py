@@ -1,7 +1,7 @@
 """Deletes runs that have ended, with everything that belongs to them.
 
-A run can be deleted once it has ended and has no pending work, if its parent cannot ask for it again, and if it is not
-the first of a chain with later runs left: its id names the chain, and a second chain of that name would collide with
+You can delete a run that has ended and has no pending work, unless its parent may still ask for it. The first run of a
+chain stays until all later runs are gone: its id names the chain, and a second chain of that name would collide with
 it.
 """
 

@@ -52,5 +52,5 @@ def _indexed(text: RunText) -> str:
 def _read_in(reader: Reader) -> SqliteTransaction:
     """Return a transaction as what it is in this driver."""
     if not isinstance(reader, SqliteTransaction):
-        raise TypeError(f"{type(reader).__name__} is no transaction of SQLite")
+        raise TypeError(f"{type(reader).__name__} is not a transaction of SQLite")
     return reader
