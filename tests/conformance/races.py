@@ -35,13 +35,17 @@ _SAVEPOINTS = ("SAVEPOINT", "ROLLBACK TO", "RELEASE")
 _READ = re.compile(rb"\b(?:FROM|JOIN) ([a-z_]+)")
 _WRITTEN = re.compile(rb"\b(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z_]+) ")
 _IS_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
-# Numbers of rows come from sequences, which no transaction takes back.
+# Numbers of rows come from sequences, which no transaction takes back. Keys of runs do not. Every transaction has a
+# number of its own.
 _COLUMNS = (
-    "SELECT t.tablename, array_agg(c.column_name::text) FILTER (WHERE c.is_identity = 'YES')"
+    "SELECT t.tablename, array_agg(c.column_name::text) FILTER"
+    " (WHERE (c.is_identity = 'YES' AND c.column_name <> 'key') OR c.column_default LIKE '%pg_current_xact_id%')"
     " FROM pg_tables AS t JOIN information_schema.columns AS c"
     " ON c.table_schema = t.schemaname AND c.table_name = t.tablename"
     " WHERE t.schemaname = 'public' AND t.tablename <> 'topics' GROUP BY t.tablename"
 )
+# Columns with a number of another table's row.
+_REFERENCES = {"workflows": ("number", "definition_versions"), "memory_words": ("entry", "memory_entries")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -202,7 +206,7 @@ class Course:
 
     def _outcome(self, given: Sequence[str]) -> Outcome:
         shown = " UNION ALL ".join(
-            f"SELECT '{table} ' || (to_jsonb({table}) - '{{{','.join(numbers or ())}}}'::text[])::text FROM {table}"
+            f"SELECT '{table} ' || ({_shown(table, numbers)})::text FROM {table}"
             for table, numbers in self._numbers.items()
         )
         return Outcome(tuple(given), tuple(sorted(row for (row,) in self._monitor.execute(shown.encode()))))
@@ -234,6 +238,16 @@ def pairs_that_meet(reaches: dict[str, Reach]) -> Iterator[tuple[str, str]]:
         first, second = reaches[one], reaches[other]
         if first.written & (second.read | second.written) or second.written & first.read:
             yield one, other
+
+
+def _shown(table: str, numbers: Sequence[str] | None) -> str:
+    """Return how a row is shown: without its own numbers, and with the row that it refers to by one."""
+    shown = f"to_jsonb({table}) - '{{{','.join(numbers or ())}}}'::text[]"
+    if table in _REFERENCES:
+        column, other = _REFERENCES[table]
+        row = f"(SELECT to_jsonb(r) - '{column}' FROM {other} AS r WHERE r.{column} = {table}.{column})"
+        shown += f" || jsonb_build_object('{column}', {row})"
+    return shown
 
 
 async def _given(call: Awaitable[object]) -> str:

@@ -7,11 +7,15 @@ Read `family` first.
 """
 
 from tests.conformance.families.audit import AUDIT
+from tests.conformance.families.definitions import DEFINITIONS
 from tests.conformance.families.deliveries import DELIVERIES
 from tests.conformance.families.family import Call, Family, function_of
 from tests.conformance.families.keys import CALLS, KEYS
+from tests.conformance.families.memory import MEMORY
 from tests.conformance.families.resources import RESOURCES
+from tests.conformance.families.runs import RUNS
 from tests.conformance.families.usage import USAGE
+from tests.conformance.families.workers import SCHEDULES, SPENDING, WORKERS
 
 __all__ = ["CHANGES", "FAMILIES", "GIVEN", "READS", "Call", "Family", "function_of"]
 
@@ -22,6 +26,12 @@ FAMILIES: dict[str, Family] = {
     "resources": RESOURCES,
     "deliveries": DELIVERIES,
     "usage": USAGE,
+    "runs": RUNS,
+    "definitions": DEFINITIONS,
+    "schedules": SCHEDULES,
+    "workers": WORKERS,
+    "spending": SPENDING,
+    "memory": MEMORY,
 }
 GIVEN: list[Call] = [call for family in FAMILIES.values() for call in family.given]
 """What fills the tables before anything else."""
