@@ -26,6 +26,7 @@ from tests.conformance.families import GIVEN, Call
 from tests.conformance.postgresql.connections import Cursor
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.transaction import LOCK
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Course", "Outcome", "Reach", "Track", "open_course", "pairs_that_meet"]
 
@@ -100,7 +101,8 @@ class Track:
         """Stop after the statement that was to be the last for now."""
         if len(self.statements) == self.stops_after:
             self.loop.call_soon_threadsafe(self.has_stopped.set)
-            self.may_continue.wait()
+            if not self.may_continue.wait(SECONDS_MAX):
+                raise TimeoutError("nobody let the transaction continue")
 
     def cursor_type(self) -> type[Cursor]:
         """Return the type of cursors whose transactions follow this track. Single statements do not."""
@@ -220,6 +222,7 @@ async def open_course(address: str, *, has_locks: bool = True) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         monitor = stack.enter_context(psycopg.connect(address, autocommit=True))
         monitor.execute("SET session_replication_role = replica")  # no triggers
+        monitor.execute(f"SET lock_timeout = '{SECONDS_MAX / 2:g}s'")  # no transaction is left open
         empty(monitor)
         databases = []
         for track in tracks:
