@@ -182,11 +182,13 @@ class Course:
         if not stopped.done():
             stopped.cancel()
             return None
-        following = asyncio.ensure_future(_given(second(self.databases[1])))
-        while not following.done():
-            if await self._is_blocked(self.tracks[1].backend):
-                break
-        self.tracks[0].may_continue.set()
+        try:
+            following = asyncio.ensure_future(_given(second(self.databases[1])))
+            while not following.done():
+                if await self._is_blocked(self.tracks[1].backend):
+                    break
+        finally:  # the thread of the first waits for this
+            self.tracks[0].may_continue.set()
         return self._outcome([await leading, await following])
 
     async def _is_blocked(self, backend: int) -> bool:
