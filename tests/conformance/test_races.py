@@ -9,15 +9,13 @@ from dataclasses import replace
 
 import pytest
 
-from tests.conformance.families import CHANGES, FAMILIES, function_of
+from tests.conformance.families import CHANGES, FAMILIES, SEVERAL, function_of
 from tests.conformance.platform_stores import run_bounded
 from tests.conformance.races import Course, Outcome, Reach, open_course, pairs_that_meet
 from tests.thorough import is_tried
 
 STATEMENTS_MAX, STATEMENTS_ONE_IN = 6, 3
 PAIRS_ONE_IN = 4
-# Decisions that share a call are made one by one if they lose against others: each is a change of its own.
-TOGETHER = "append: together"
 # Functions whose locks keep two of their own calls apart.
 AGAINST_ITSELF = (
     "replace_key",
@@ -71,7 +69,7 @@ async def mistakes(course: Course, one: str, other: str) -> list[str]:
 
 def are_raced(one: str, other: str) -> bool:
     """Whether two changes are brought together. Of those of different families that meet, some are, in every run."""
-    if (one, other) == (TOGETHER, TOGETHER):
+    if one == other and one in SEVERAL:
         return False
     families = [name for name, family in FAMILIES.items() if one in family.changes or other in family.changes]
     return len(families) == 1 or is_tried(f"{one} {other}", PAIRS_ONE_IN)
