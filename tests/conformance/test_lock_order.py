@@ -31,7 +31,7 @@ READ_BEFORE = (
     "SELECT DISTINCT hash FROM payload_uses ",
     "SELECT above, ",
     "SELECT tenant, parent_run_id, labels FROM runs ",
-    "SELECT key_id FROM api_keys ",
+    "WITH RECURSIVE made ",
 )
 _WRITES = ("INSERT", "UPDATE", "DELETE")
 

@@ -17,7 +17,7 @@ from tests.conformance.families.runs import RUNS
 from tests.conformance.families.usage import USAGE
 from tests.conformance.families.workers import SCHEDULES, SPENDING, WORKERS
 
-__all__ = ["CHANGES", "FAMILIES", "GIVEN", "READS", "Call", "Family", "function_of"]
+__all__ = ["CHANGES", "FAMILIES", "GIVEN", "READS", "SEVERAL", "Call", "Family", "function_of"]
 
 FAMILIES: dict[str, Family] = {
     "keys": KEYS,
@@ -36,4 +36,6 @@ FAMILIES: dict[str, Family] = {
 GIVEN: list[Call] = [call for family in FAMILIES.values() for call in family.given]
 """What fills the tables before anything else."""
 CHANGES: dict[str, Call] = {name: call for family in FAMILIES.values() for name, call in family.changes.items()}
+SEVERAL = frozenset({"append: together"})
+"""Calls of several changes, of which each is made or fails alone."""
 READS: dict[str, Call] = {name: call for family in FAMILIES.values() for name, call in family.reads.items()}

@@ -5,9 +5,6 @@ from __future__ import annotations
 from collections.abc import Awaitable
 from typing import Any
 
-import pytest
-
-from penstock.base import limits
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.memory import MemoryRoom, MemorySpace
 from penstock.runtime.ports.platform import CallRecord
@@ -32,13 +29,6 @@ def told(number: int) -> CallRecord:
     return CallRecord(entry=entry(number), seal=SEAL)
 
 
-async def delete_much(database: Database) -> bool:
-    """Delete an entry where there is too much to overwrite all of it at once."""
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(limits, "MEMORY_ERASED_AT_ONCE_BYTES_MAX", -1)
-        return await memory.delete_memory(database, SPACE, "sky", now=AT)
-
-
 async def list_pages(database: Database) -> None:
     """List with every condition."""
     for cursor in (None, id_cursor("a")):
@@ -60,7 +50,6 @@ MEMORY = Family(
         "put_memory: large": lambda database: put(database, "large", "x" * 40, MINE),
         "put_memory: large, too": lambda database: put(database, "large", "y" * 41),
         "delete_memory": lambda database: memory.delete_memory(database, SPACE, "sky", now=AT, call=told(84)),
-        "delete_memory: where there is much": delete_much,
         "clear_memory": lambda database: memory.clear_memory(database, SPACE, now=AT, call=told(85)),
         "forget_memory": lambda database: memory.forget_memory(database, now=AT + 1, limit=5),
     },
