@@ -26,6 +26,7 @@ from tests.conformance.families import GIVEN, Call
 from tests.conformance.postgresql.connections import Cursor
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.transaction import LOCK
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Course", "Outcome", "Reach", "Track", "open_course", "pairs_that_meet"]
 
@@ -35,13 +36,17 @@ _SAVEPOINTS = ("SAVEPOINT", "ROLLBACK TO", "RELEASE")
 _READ = re.compile(rb"\b(?:FROM|JOIN) ([a-z_]+)")
 _WRITTEN = re.compile(rb"\b(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z_]+) ")
 _IS_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
-# Numbers of rows come from sequences, which no transaction takes back.
+# Numbers of rows come from sequences, which no transaction takes back. Keys of runs do not. Every transaction has a
+# number of its own.
 _COLUMNS = (
-    "SELECT t.tablename, array_agg(c.column_name::text) FILTER (WHERE c.is_identity = 'YES')"
+    "SELECT t.tablename, array_agg(c.column_name::text) FILTER"
+    " (WHERE (c.is_identity = 'YES' AND c.column_name <> 'key') OR c.column_default LIKE '%pg_current_xact_id%')"
     " FROM pg_tables AS t JOIN information_schema.columns AS c"
     " ON c.table_schema = t.schemaname AND c.table_name = t.tablename"
     " WHERE t.schemaname = 'public' AND t.tablename <> 'topics' GROUP BY t.tablename"
 )
+# Columns with a number of another table's row.
+_REFERENCES = {"workflows": ("number", "definition_versions"), "memory_words": ("entry", "memory_entries")}
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +101,8 @@ class Track:
         """Stop after the statement that was to be the last for now."""
         if len(self.statements) == self.stops_after:
             self.loop.call_soon_threadsafe(self.has_stopped.set)
-            self.may_continue.wait()
+            if not self.may_continue.wait(SECONDS_MAX):
+                raise TimeoutError("nobody let the transaction continue")
 
     def cursor_type(self) -> type[Cursor]:
         """Return the type of cursors whose transactions follow this track. Single statements do not."""
@@ -178,11 +184,13 @@ class Course:
         if not stopped.done():
             stopped.cancel()
             return None
-        following = asyncio.ensure_future(_given(second(self.databases[1])))
-        while not following.done():
-            if await self._is_blocked(self.tracks[1].backend):
-                break
-        self.tracks[0].may_continue.set()
+        try:
+            following = asyncio.ensure_future(_given(second(self.databases[1])))
+            while not following.done():
+                if await self._is_blocked(self.tracks[1].backend):
+                    break
+        finally:  # the thread of the first waits for this
+            self.tracks[0].may_continue.set()
         return self._outcome([await leading, await following])
 
     async def _is_blocked(self, backend: int) -> bool:
@@ -200,7 +208,7 @@ class Course:
 
     def _outcome(self, given: Sequence[str]) -> Outcome:
         shown = " UNION ALL ".join(
-            f"SELECT '{table} ' || (to_jsonb({table}) - '{{{','.join(numbers or ())}}}'::text[])::text FROM {table}"
+            f"SELECT '{table} ' || ({_shown(table, numbers)})::text FROM {table}"
             for table, numbers in self._numbers.items()
         )
         return Outcome(tuple(given), tuple(sorted(row for (row,) in self._monitor.execute(shown.encode()))))
@@ -214,6 +222,7 @@ async def open_course(address: str, *, has_locks: bool = True) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         monitor = stack.enter_context(psycopg.connect(address, autocommit=True))
         monitor.execute("SET session_replication_role = replica")  # no triggers
+        monitor.execute(f"SET lock_timeout = '{SECONDS_MAX / 2:g}s'")  # no transaction is left open
         empty(monitor)
         databases = []
         for track in tracks:
@@ -232,6 +241,16 @@ def pairs_that_meet(reaches: dict[str, Reach]) -> Iterator[tuple[str, str]]:
         first, second = reaches[one], reaches[other]
         if first.written & (second.read | second.written) or second.written & first.read:
             yield one, other
+
+
+def _shown(table: str, numbers: Sequence[str] | None) -> str:
+    """Return how a row is shown: without its own numbers, and with the row that it refers to by one."""
+    shown = f"to_jsonb({table}) - '{{{','.join(numbers or ())}}}'::text[]"
+    if table in _REFERENCES:
+        column, other = _REFERENCES[table]
+        row = f"(SELECT to_jsonb(r) - '{column}' FROM {other} AS r WHERE r.{column} = {table}.{column})"
+        shown += f" || jsonb_build_object('{column}', {row})"
+    return shown
 
 
 async def _given(call: Awaitable[object]) -> str:

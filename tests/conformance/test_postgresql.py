@@ -13,7 +13,7 @@ from penstock.base.errors import Rejected, Unavailable
 from penstock.governance.audit.chain import ChainVerified
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.topics import Topic
-from penstock.runtime.ports.transactions import RowError, StatementError, Transaction
+from penstock.runtime.ports.transactions import Reader, Row, RowError, StatementError, Transaction
 from penstock.runtime.tables.api_keys import put_key, read_key
 from penstock.runtime.tables.call_records import append_audit
 from penstock.runtime.tables.resources import put_resource, read_mark, read_resource, set_mark
@@ -145,6 +145,30 @@ def test_a_lost_connection_is_replaced_and_no_change_is_lost_or_made_twice(postg
             mark = store.changed(Topic.KEYS)
             await put_key(store, key_row())
             assert store.changed(Topic.KEYS) != mark
+
+    run_bounded(scenario())
+
+
+def test_a_query_sees_one_snapshot_and_reads_on_after_damage(postgres_address: str) -> None:
+    begun, may_continue = threading.Event(), threading.Event()
+    counted = "SELECT count(*) FROM marks"
+
+    def query(reader: Reader) -> tuple[list[Row], list[Row], list[Row]]:
+        before = reader.rows(counted)
+        begun.set()
+        may_continue.wait()
+        same = reader.rows(counted)
+        with pytest.raises(RowError):
+            reader.rows("SELECT 'a'::bigint")
+        return before, same, reader.rows(counted)
+
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as store:
+            reading = asyncio.ensure_future(store.read(query))
+            await asyncio.to_thread(begun.wait)
+            await set_mark(store, "place", 1)
+            may_continue.set()
+            assert await reading == ([(0,)], [(0,)], [(1,)])
 
     run_bounded(scenario())
 

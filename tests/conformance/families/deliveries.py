@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from penstock.runtime.tables.deliveries import (
     add_deliveries,
+    change_delivery,
+    claim_delivery,
     forget_deliveries,
     list_deliveries,
     list_due_deliveries,
@@ -37,6 +39,11 @@ DELIVERIES = Family(
         ),
         "save_delivery: dead again": lambda database: save_delivery(
             database, delivery(1, attempts=4, state="dead", updated_at=AT + 20)
+        ),
+        "claim_delivery": lambda database: claim_delivery(database, delivery(0), now=AT + 4, until=AT + 9),
+        "claim_delivery: later": lambda database: claim_delivery(database, delivery(0), now=AT + 5, until=AT + 10),
+        "change_delivery": lambda database: change_delivery(
+            database, delivery(0), delivery(0, attempts=1, state="delivered", next_at=None, updated_at=AT + 6)
         ),
         "forget_deliveries": lambda database: forget_deliveries(database, before=AT + 9, limit=5),
     },

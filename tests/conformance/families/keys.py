@@ -5,7 +5,7 @@ from __future__ import annotations
 from penstock.base.limits import IDEMPOTENCY_UNANSWERED_MS
 from penstock.runtime.ports.database import Database
 from penstock.runtime.ports.platform import CallRecord
-from penstock.runtime.tables.api_keys import list_keys, put_key, read_key, replace_key, touch_keys
+from penstock.runtime.tables.api_keys import list_keys, put_key, read_key, replace_key, touch_keys, write_revocations
 from penstock.runtime.tables.call_records import find_call, forget_calls, record_call, release_call
 from penstock.runtime.tables.listings import key_cursor
 from tests.conformance.families.family import Family
@@ -17,10 +17,16 @@ FIRST, SECOND, THIRD = "aaaaaaaaaaaa", "bbbbbbbbbbbb", "cccccccccccc"
 LONG_AGO = AT - 2 * IDEMPOTENCY_UNANSWERED_MS
 
 
+async def revoke(database: Database) -> list[str]:
+    """Revoke what the first key made."""
+    made = await database.write(lambda transaction: write_revocations(transaction, "acme", f"key:{FIRST}", AT + 9))
+    return sorted(made)
+
+
 KEYS = Family(
     given=[
         lambda database: put_key(database, key_row(FIRST)),
-        lambda database: put_key(database, key_row(SECOND, created_at=AT + 1)),
+        lambda database: put_key(database, key_row(SECOND, created_at=AT + 1, created_by=f"key:{FIRST}")),
     ],
     changes={
         "put_key: renamed": lambda database: put_key(database, key_row(FIRST, name="renamed")),
@@ -35,6 +41,7 @@ KEYS = Family(
         "replace_key: the other": lambda database: replace_key(
             database, key_row(SECOND, revoked_at=AT + 8), key_row(FIRST, replaces=SECOND)
         ),
+        "write_revocations": revoke,
         "touch_keys: both": lambda database: touch_keys(database, {SECOND: AT + 1, FIRST: AT + 2}),
         "touch_keys: later": lambda database: touch_keys(database, {FIRST: AT + 1, SECOND: AT + 2}),
     },

@@ -14,6 +14,8 @@ from penstock.runtime.tables.resources import (
     read_mark,
     read_resource,
     set_mark,
+    stored_resource,
+    write_deletions,
 )
 from tests.conformance.families.family import Family
 from tests.conformance.platform_stores import AT, SEAL, claim, entry, resource
@@ -52,11 +54,17 @@ RESOURCES = Family(
         "delete_resource: whatever is there": lambda database: delete_resource(
             database, "acme", "schema", "third", expected_etag=ANY_ETAG
         ),
+        "write_deletions": lambda database: database.write(
+            lambda transaction: write_deletions(transaction, "acme", "schema", ["third", "second"])
+        ),
         "set_mark": lambda database: set_mark(database, "place", 2),
         "set_mark: new": lambda database: set_mark(database, "other", 3),
         "drop_mark": lambda database: drop_mark(database, "place"),
     },
     reads={
+        "stored_resource": lambda database: database.read(
+            lambda reader: stored_resource(reader, "acme", "schema", "refund")
+        ),
         "read_resource": lambda database: read_resource(database, "acme", "schema", "refund"),
         "list_resources": lambda database: list_resources(
             database, "acme", "schema", limit=1, cursor=id_cursor("a"), prefix="r"

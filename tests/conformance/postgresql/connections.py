@@ -11,9 +11,8 @@ from contextlib import contextmanager
 from typing import Any, TypeAlias
 
 import psycopg
-from psycopg.adapt import Loader
+from psycopg.adapt import Dumper, Loader
 from psycopg.rows import TupleRow
-from psycopg.types.numeric import Int8Dumper
 
 __all__ = ["Connection", "Connections", "Cursor"]
 
@@ -29,11 +28,14 @@ class _NumberLoader(Loader):
         return int(text) if text.lstrip(b"-").isdigit() else float(text)
 
 
-class _TruthDumper(Int8Dumper):
-    """Stores truth as 0 or 1."""
+class _IntegerDumper(Dumper):
+    """Sends integers without a type, and truth as 0 or 1: the server knows the type from the place.
+
+    So a statement is prepared once, whatever its numbers are.
+    """
 
     def dump(self, obj: Any) -> bytes:
-        return b"1" if obj else b"0"
+        return b"%d" % obj
 
 
 class Connections:
@@ -65,9 +67,8 @@ class Connections:
         options = f"-c lock_timeout={lock_timeout_ms} -c timezone=UTC"
         connection = psycopg.connect(self._address, autocommit=autocommit, options=options)
         connection.cursor_factory = self._cursor_type
-        # Of one width, so that a statement is prepared once, whatever its numbers are.
-        connection.adapters.register_dumper(int, Int8Dumper)
-        connection.adapters.register_dumper(bool, _TruthDumper)
+        for integer in (int, bool):
+            connection.adapters.register_dumper(integer, _IntegerDumper)
         connection.adapters.register_loader("numeric", _NumberLoader)
         return connection
 

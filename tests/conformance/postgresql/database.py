@@ -28,7 +28,7 @@ from tests.conformance.postgresql.erasure import PostgresErasure
 from tests.conformance.postgresql.errors import explain
 from tests.conformance.postgresql.run_index import PostgresRunIndex
 from tests.conformance.postgresql.topics import TopicReader
-from tests.conformance.postgresql.transaction import PostgresTransaction
+from tests.conformance.postgresql.transaction import PostgresSnapshot, PostgresTransaction
 from tests.conformance.postgresql.word_index import PostgresWordIndex
 from tests.conformance.postgresql.writer import CommitWriter
 
@@ -172,12 +172,8 @@ class PostgresDatabase:
 
 
 def _in_snapshot(query: Callable[[Reader], T], connection: Connection) -> T:
-    connection.execute("BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY")
-    try:
-        return query(PostgresTransaction(connection))
-    finally:
-        if not connection.closed:
-            connection.execute("ROLLBACK")
+    with PostgresSnapshot(connection) as reader:
+        return query(reader)
 
 
 def _closed() -> Unavailable:

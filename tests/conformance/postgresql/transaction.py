@@ -12,14 +12,17 @@ from contextlib import contextmanager
 
 import psycopg
 
-from penstock.runtime.ports.transactions import Row, Values
+from penstock.runtime.ports.transactions import Row, RowError, StatementError, Values
 from tests.conformance.postgresql.connections import Connection, Cursor
 from tests.conformance.postgresql.errors import as_port_error
 from tests.conformance.postgresql.statements import arguments, numbered
 
-__all__ = ["LOCK", "PostgresTransaction"]
+__all__ = ["LOCK", "PostgresSnapshot", "PostgresTransaction"]
 
 LOCK = b"SELECT pg_advisory_xact_lock(hashtextextended($1, 0))"
+
+
+_BEGIN = b"BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY"
 
 
 class PostgresTransaction:
@@ -86,3 +89,25 @@ class PostgresTransaction:
             return self._connection.execute(query, arguments(names, values))
         except psycopg.Error as error:
             raise as_port_error(error) from error
+
+
+class PostgresSnapshot(PostgresTransaction):
+    """Reads in one snapshot. Reads that continue after an error have a new one: PostgreSQL ends the first."""
+
+    __slots__ = ()
+
+    def __enter__(self) -> PostgresSnapshot:
+        self._connection.execute(_BEGIN)
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if not self._connection.closed:
+            self._connection.execute("ROLLBACK")
+
+    def _run(self, statement: str, values: Values) -> Cursor | psycopg.Cursor[Row]:
+        try:
+            return super()._run(statement, values)
+        except (RowError, StatementError):
+            self._connection.execute("ROLLBACK")
+            self._connection.execute(_BEGIN)
+            raise

@@ -108,8 +108,7 @@ def _put(
     full = no_room(room, entries=count + 1, size=others + size, tenant_size=tenant_size)
     if full is not None:
         return full
-    for number, *_ in rows:
-        _delete(transaction, index, number)
+    replaced = sum(_delete(transaction, index, number) for number, *_ in rows)  # an ended one may be forgotten by now
     given = _values(
         space,
         name=entry.key,
@@ -126,7 +125,7 @@ def _put(
     given["checksum"] = row_checksum([given[name] for name in _CHECKED])
     ((number,),) = transaction.rows(_INSERT, given)
     index.add(transaction, number)
-    if rows:
+    if replaced:
         _leave_remains(transaction)
     return MemoryPut(created=not live)
 
@@ -234,10 +233,8 @@ async def clear_memory(database: Database, space: MemorySpace, *, now: int, call
         _lock(transaction, space)
         statement = f"SELECT entry, {_LIVE} FROM memory_entries WHERE {_IN_SPACE}"
         rows = transaction.rows(statement, _values(space, now=now))
-        count = sum(bool(is_live) for _, is_live in rows)
-        if count:
-            _erase(transaction, database, [number for number, _ in rows])
-        return count
+        live, ended = ([number for number, is_live in rows if bool(is_live) is wanted] for wanted in (True, False))
+        return _erase(transaction, database, live, ended)
 
     count = await database.write(change, call=call, happened=bool, is_long=True)
     if count:
@@ -245,10 +242,12 @@ async def clear_memory(database: Database, space: MemorySpace, *, now: int, call
     return count
 
 
-def _erase(transaction: Transaction, database: Database, numbers: Sequence[int]) -> int:
-    """Delete entries, and overwrite them if that does not take long; return how many."""
+def _erase(transaction: Transaction, database: Database, numbers: Sequence[int], ended: Sequence[int] = ()) -> int:
+    """Delete entries, and overwrite them if that does not take long; return how many, without those that had ended."""
     count = sum(_delete(transaction, database.word_index, number) for number in numbers)
     if count:
+        for number in ended:
+            _delete(transaction, database.word_index, number)
         ((size,),) = transaction.rows(_WHOLE_SIZE)
         if size <= limits.MEMORY_ERASED_AT_ONCE_BYTES_MAX:
             _overwrite(transaction, database)

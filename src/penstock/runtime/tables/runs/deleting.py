@@ -19,7 +19,7 @@ from penstock.runtime.ports.run_index import RunText
 from penstock.runtime.ports.runs import RunRow
 from penstock.runtime.ports.transactions import Row, Transaction, none_of
 from penstock.runtime.tables.codec import RUN_COLUMNS, labels_of, run_of
-from penstock.runtime.tables.runs.payloads import drop_payloads
+from penstock.runtime.tables.runs.payloads import drop_payloads, lock_payloads
 from penstock.runtime.tables.search_rules import folded
 from penstock.runtime.tables.spending import drop_spending, lock_spending
 
@@ -44,7 +44,7 @@ async def delete_runs(database: Database, run_ids: Sequence[str], *, call: CallR
     """Delete runs and return how many were deleted. `call` is the record about the first one."""
 
     def change(transaction: Transaction) -> list[int]:
-        lock_spending(transaction, run_ids)
+        _lock(transaction, run_ids)
         return [_delete(database, transaction, run_id) for run_id in run_ids]
 
     def happened(deleted: list[int]) -> bool:
@@ -104,10 +104,16 @@ def _ended_run(found: Sequence[Any]) -> RunRow:
 
 
 def _delete_each(database: Database, transaction: Transaction, run_ids: Sequence[str]) -> int:
-    lock_spending(transaction, run_ids)
+    _lock(transaction, run_ids)
     return database.set_aside.delete_each(
         transaction, _KIND, run_ids, lambda run_id: _delete(database, transaction, run_id)
     )
+
+
+def _lock(transaction: Transaction, run_ids: Sequence[str]) -> None:
+    """Lock what runs share with others: two deletions may have the same runs in another order."""
+    lock_payloads(transaction, run_ids)
+    lock_spending(transaction, run_ids)
 
 
 def _delete(database: Database, transaction: Transaction, run_id: str) -> int:

@@ -24,7 +24,15 @@ from penstock.engine.records import Record
 from penstock.runtime.ports.transactions import Reader, Transaction, any_of
 from penstock.runtime.tables.codec import Columns, columns_of, decode_json, encode_json, records_of
 
-__all__ = ["PageSplitter", "PayloadReader", "altered_payloads", "content_hash", "drop_payloads", "keep_payloads"]
+__all__ = [
+    "PageSplitter",
+    "PayloadReader",
+    "altered_payloads",
+    "content_hash",
+    "drop_payloads",
+    "keep_payloads",
+    "lock_payloads",
+]
 
 Place: TypeAlias = tuple[str | int, ...]
 _CHARACTER_BYTES_MAX = 6  # the longest JSON encoding of one character
@@ -33,6 +41,7 @@ _WITH_PLACES = b"{"  # the first byte of a page that is not a plain list of reco
 _KEEP = "INSERT INTO payloads (hash, content) VALUES (?,?) ON CONFLICT (hash) DO NOTHING"
 _USE = "INSERT INTO payload_uses (run, hash) VALUES (?,?) ON CONFLICT (run, hash) DO NOTHING"
 _DROP = "DELETE FROM payloads WHERE hash = ? AND NOT EXISTS (SELECT 1 FROM payload_uses WHERE hash = ?)"
+_USED_BY = "SELECT DISTINCT hash FROM payload_uses WHERE run IN (SELECT key FROM runs WHERE {chosen})"
 _RUNS_AT_ONCE = 500
 _PAYLOADS_AFTER = "SELECT hash, content FROM payloads WHERE hash > ? ORDER BY hash LIMIT ?"
 _PAYLOADS_AT_ONCE = 100
@@ -165,6 +174,17 @@ def keep_payloads(transaction: Transaction, payloads_of: Mapping[int, Mapping[st
             key = bytes.fromhex(name)
             transaction.execute(_KEEP, (key, content))
             transaction.execute(_USE, (run, key))
+
+
+def lock_payloads(transaction: Transaction, run_ids: Sequence[str]) -> None:
+    """Lock all payloads of runs that have ended, whose payloads stay the same, before any of the runs is deleted."""
+    names: set[str] = set()
+    for start in range(0, len(run_ids), _RUNS_AT_ONCE):
+        chosen = run_ids[start : start + _RUNS_AT_ONCE]
+        found = transaction.rows(_USED_BY.format(chosen=any_of("run_id", chosen)), chosen)
+        names.update(bytes(key).hex() for (key,) in found)
+    for name in sorted(names):
+        transaction.lock(f"payload/{name}")
 
 
 def drop_payloads(transaction: Transaction, runs: Sequence[int]) -> None:

@@ -26,7 +26,7 @@ from penstock.runtime.ports.runs import (
     StoredRun,
 )
 from penstock.runtime.ports.topics import Mark, Topic
-from penstock.runtime.ports.transactions import Reader, any_of
+from penstock.runtime.ports.transactions import Reader, Row, Transaction, any_of
 from penstock.runtime.tables.codec import RUN_COLUMNS, run_of
 from penstock.runtime.tables.definitions import Definitions
 from penstock.runtime.tables.outcomes import check_write
@@ -185,14 +185,18 @@ class RunStore:
         for runs that had no owner since their work came up. With `root_run_id`, only that run and its child runs.
         """
         chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
-        # The condition is there twice: another writer may have claimed a run since it was chosen.
+        # The condition is there twice: a decision may have changed a run since it was chosen.
         statement = (
             f"UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE {_CLAIMABLE}{chosen} AND key IN"
             f" (SELECT key FROM runs WHERE {_CLAIMABLE}{chosen}{_within(root_run_id)} LIMIT :limit) RETURNING run_id"
         )
         values = {"owner": owner, "limit": limit, **_run_tree(root_run_id)}
-        found = await self.database.write(lambda transaction: transaction.rows(statement, values))
-        return tuple([run_id for (run_id,) in found])
+
+        def change(transaction: Transaction) -> list[Row]:
+            transaction.lock("claims")  # two workers that choose at once would choose the same runs
+            return transaction.rows(statement, values)
+
+        return tuple([run_id for (run_id,) in await self.database.write(change)])
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         """Whether a run has work and no owner, because a process that performs no work moved it. See `claim`."""
