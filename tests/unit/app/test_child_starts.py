@@ -28,7 +28,7 @@ async def test_without_a_gate_the_host_starts_children_unless_starts_are_governe
 ) -> None:
     assert await GovernedChildStarts().start(RUN, EFFECT) is None
     monkeypatch.setattr(limits, "HELD_CALL_GATE_SECONDS", 0.0)
-    with pytest.raises(Unavailable, match="waits for a gate"):
+    with pytest.raises(Unavailable, match="waits for a process that may start it"):
         await GovernedChildStarts(governed=True).start(RUN, EFFECT)
 
 
