@@ -151,7 +151,7 @@ async def test_who_may_look_but_not_answer_is_not_asked(tmp_path: Path) -> None:
         watcher = await assistant.other("execution:read")
         seen = await watcher.task(made["taskId"])
         assert (seen["status"], seen["inputRequests"]) == ("input_required", {})
-        assert seen["statusMessage"].startswith("waiting_input: Who are you? A person answers this")
+        assert seen["statusMessage"].startswith("waiting_input: Who are you? Only a person can answer this")
         refused = await assistant.caller.refusal("execution.answer", execution_id=made["taskId"], answer={"name": 7})
         assert refused.code == "ANSWER_INVALID"
         with pytest.raises(Denied):
