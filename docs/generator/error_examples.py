@@ -151,8 +151,9 @@ def _placeholder(value: ast.expr) -> str:
             return _VALUES[function]
         case ast.BoolOp(values=[first, *_]):
             return _placeholder(first)
-    words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(value)))
-    return words[-1].strip("_").upper() if words else "VALUE"
+        case _:
+            words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(value)))
+            return words[-1].strip("_").upper() if words else "VALUE"
 
 
 def is_said_by_source(text: str) -> bool:
