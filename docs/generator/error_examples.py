@@ -152,9 +152,8 @@ def _placeholder(value: ast.expr) -> str:
         case ast.BoolOp(values=[first, *_]):
             return _placeholder(first)
         case _:
-            pass
-    words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(value)))
-    return words[-1].strip("_").upper() if words else "VALUE"
+            words = re.findall(r"[A-Za-z]\w+", re.sub(r"\[.*?\]|\(.*?\)", "", ast.unparse(value)))
+            return words[-1].strip("_").upper() if words else "VALUE"
 
 
 def is_said_by_source(text: str) -> bool:
