@@ -5,23 +5,31 @@ from __future__ import annotations
 import asyncio
 import threading
 from collections.abc import Callable
+from typing import Any
 
 import psycopg
 import pytest
 
 from penstock.base.errors import Rejected, Unavailable
 from penstock.governance.audit.chain import ChainVerified
+from penstock.runtime.ports.memory import MemoryRoom
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.topics import Topic
 from penstock.runtime.ports.transactions import Reader, Row, RowError, StatementError, Transaction
 from penstock.runtime.tables.api_keys import put_key, read_key
 from penstock.runtime.tables.call_records import append_audit
+from penstock.runtime.tables.memory import delete_memory, forget_memory, put_memory, search_memory
 from penstock.runtime.tables.resources import put_resource, read_mark, read_resource, set_mark
+from penstock.runtime.tables.runs.appending import Appender, small_append
+from penstock.runtime.tables.runs.store import RunStore
 from tests.conformance.platform_stores import (
+    AT,
     SEAL,
+    SPACE,
     chain_of,
     entry,
     key_row,
+    note,
     open_postgres,
     resource,
     run_bounded,
@@ -29,6 +37,7 @@ from tests.conformance.platform_stores import (
 )
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.statements import arguments, numbered
+from tests.conformance.stores import start
 
 _LOST = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE pid <> pg_backend_pid() AND datname IS NOT NULL"
 
@@ -211,3 +220,133 @@ def test_errors_have_the_meaning_of_the_port(postgres_address: str) -> None:
     run_bounded(scenario())
     assert [type(error) for error in caught] == [RowError, RowError, StatementError, StatementError]
     assert [error.is_refusal for error in caught if isinstance(error, RowError)] == [True, False]
+
+
+def test_a_decision_that_is_committed_late_is_listed_and_none_before_it(postgres_address: str) -> None:
+    """The first transaction has the smaller number, and ends last."""
+
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as first:
+            second = PostgresDatabase(postgres_address)
+            await second.open()
+            here, there = RunStore(first), RunStore(second)
+            position = (await there.changes(after=None, since=0, limit=9)).position
+            has_begun, may_end = threading.Event(), threading.Event()
+
+            def slow(transaction: Transaction) -> None:
+                transaction.execute("INSERT INTO marks (name, value) VALUES (?, ?)", ("slow", b"1"))
+                has_begun.set()
+                may_end.wait()
+
+            writing = asyncio.ensure_future(first.write(slow))
+            await asyncio.to_thread(has_begun.wait)
+            await there.append(start("r_quick"))
+            assert (await there.changes(after=position, since=0, limit=9)).changes == ()
+            late = asyncio.ensure_future(here.append(start("r_late")))
+            may_end.set()
+            await asyncio.gather(writing, late)
+            page = await there.changes(after=position, since=0, limit=9)
+            assert [change.row.run_id for change in page.changes] == ["r_quick", "r_late"]
+            assert (await there.changes(after=page.position, since=0, limit=9)).changes == ()
+            await second.close()
+
+    run_bounded(scenario())
+
+
+def test_a_decision_of_a_transaction_that_began_first_and_ends_last_is_not_skipped(postgres_address: str) -> None:
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as first:
+            second = PostgresDatabase(postgres_address)
+            await second.open()
+            store = RunStore(second)
+            has_begun, may_end = threading.Event(), threading.Event()
+            appender = Appender(first.run_index)
+            decision = small_append(start("r_slow"))
+            assert decision is not None
+
+            def slow(transaction: Transaction) -> None:
+                appender.append(transaction, [decision])
+                has_begun.set()
+                may_end.wait()
+
+            writing = asyncio.ensure_future(first.write(slow))
+            await asyncio.to_thread(has_begun.wait)
+            await store.append(start("r_quick", created_at=AT + 1))  # with a key of its own
+            position = (await store.changes(after=None, since=0, limit=9)).position
+            may_end.set()
+            await writing
+            page = await store.changes(after=position, since=0, limit=9)
+            assert [change.row.run_id for change in page.changes] == ["r_slow", "r_quick"]
+            await second.close()
+
+    run_bounded(scenario())
+
+
+def test_a_read_sees_one_snapshot_and_writes_nothing(postgres_address: str) -> None:
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as store:
+            has_read, may_continue = threading.Event(), threading.Event()
+
+            def twice(reader: Reader) -> list[list[Row]]:
+                before = reader.rows("SELECT name FROM marks")
+                has_read.set()
+                may_continue.wait()
+                return [before, reader.rows("SELECT name FROM marks")]
+
+            reading = asyncio.ensure_future(store.read(twice))
+            await asyncio.to_thread(has_read.wait)
+            await set_mark(store, "new", 1)
+            may_continue.set()
+            assert await reading == [[], []]
+            with pytest.raises(Unavailable, match="STORE_READ_ONLY"):
+                await store.read(lambda reader: reader.rows("DELETE FROM marks RETURNING name"))
+            assert await read_mark(store, "new") == 1
+
+    run_bounded(scenario())
+
+
+ROOM = MemoryRoom(entries_max=9, bytes_max=999, tenant_bytes_max=999)
+_BYTES_OF = (
+    "SELECT pg_read_binary_file(pg_relation_filepath(name))"
+    " FROM unnest(ARRAY['memory_entries', 'memory_words']) AS listed (name)"
+)
+
+
+def test_the_bytes_of_deleted_memory_are_removed_once_nobody_can_see_them(postgres_address: str) -> None:
+    def traces(connection: psycopg.Connection[Any]) -> int:
+        connection.execute("CHECKPOINT")
+        data = b"".join(found for (found,) in connection.execute(_BYTES_OF.encode()).fetchall())
+        return data.count(b"xylophone") + data.count(b"xylophone".hex().encode())
+
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as store:
+            with psycopg.connect(postgres_address, autocommit=True) as connection:
+                await put_memory(store, SPACE, note("kept"), room=ROOM)
+                await put_memory(store, SPACE, note(value="xylophone"), room=ROOM)
+                assert traces(connection)
+                with psycopg.connect(postgres_address) as reader:
+                    reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
+                    reader.execute("SELECT 1 FROM marks").fetchall()
+                    assert await delete_memory(store, SPACE, "colour", now=AT)
+                    assert store.erasure.is_unfinished
+                    assert traces(connection)
+                assert await forget_memory(store, now=AT, limit=9) == 0
+                assert not store.erasure.is_unfinished
+                assert traces(connection) == 0
+            assert [entry.key for entry in await search_memory(store, SPACE, "green", now=AT, limit=9)] == ["kept"]
+
+    run_bounded(scenario())
+
+
+def test_a_vacuum_does_not_wait_for_those_who_use_memory(postgres_address: str) -> None:
+    async def scenario() -> None:
+        async with open_postgres(postgres_address) as store:
+            await put_memory(store, SPACE, note(), room=ROOM)
+            with psycopg.connect(postgres_address) as user:
+                user.execute("SELECT 1 FROM memory_words").fetchall()
+                assert await delete_memory(store, SPACE, "colour", now=AT)
+                assert store.erasure.is_unfinished
+            assert await forget_memory(store, now=AT, limit=9) == 0
+            assert not store.erasure.is_unfinished
+
+    run_bounded(scenario())
