@@ -26,6 +26,7 @@ from tests.conformance.families import GIVEN, Call
 from tests.conformance.postgresql.connections import Cursor
 from tests.conformance.postgresql.database import PostgresDatabase
 from tests.conformance.postgresql.transaction import LOCK
+from tests.waiting import SECONDS_MAX
 
 __all__ = ["Course", "Outcome", "Reach", "Track", "open_course", "pairs_that_meet"]
 
@@ -34,6 +35,8 @@ _FAILURE = b"DO $$ BEGIN RAISE EXCEPTION 'the disk reported an error' USING ERRC
 _SAVEPOINTS = ("SAVEPOINT", "ROLLBACK TO", "RELEASE")
 _READ = re.compile(rb"\b(?:FROM|JOIN) ([a-z_]+)")
 _WRITTEN = re.compile(rb"\b(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z_]+) ")
+# Every look holds all locks of the server for a moment, which the second change waits for.
+_LOOK_AGAIN_SECONDS = 0.002
 _IS_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 # Numbers of rows come from sequences, which no transaction takes back. Keys of runs do not. Every transaction has a
 # number of its own.
@@ -100,7 +103,8 @@ class Track:
         """Stop after the statement that was to be the last for now."""
         if len(self.statements) == self.stops_after:
             self.loop.call_soon_threadsafe(self.has_stopped.set)
-            self.may_continue.wait()
+            if not self.may_continue.wait(SECONDS_MAX):
+                raise TimeoutError("nobody let the transaction continue")
 
     def cursor_type(self) -> type[Cursor]:
         """Return the type of cursors whose transactions follow this track. Single statements do not."""
@@ -187,6 +191,7 @@ class Course:
             while not following.done():
                 if await self._is_blocked(self.tracks[1].backend):
                     break
+                await asyncio.wait({following}, timeout=_LOOK_AGAIN_SECONDS)
         finally:  # the thread of the first waits for this
             self.tracks[0].may_continue.set()
         return self._outcome([await leading, await following])
@@ -220,6 +225,7 @@ async def open_course(address: str, *, has_locks: bool = True) -> AsyncIterator[
     async with AsyncExitStack() as stack:
         monitor = stack.enter_context(psycopg.connect(address, autocommit=True))
         monitor.execute("SET session_replication_role = replica")  # no triggers
+        monitor.execute(f"SET lock_timeout = '{SECONDS_MAX / 2:g}s'")  # no transaction is left open
         empty(monitor)
         databases = []
         for track in tracks:

@@ -12,9 +12,9 @@ import pytest
 from tests.conformance.families import CHANGES, FAMILIES, SEVERAL, function_of
 from tests.conformance.platform_stores import run_bounded
 from tests.conformance.races import Course, Outcome, Reach, open_course, pairs_that_meet
-from tests.thorough import is_tried
+from tests.thorough import IS_THOROUGH, is_tried
 
-STATEMENTS_MAX, STATEMENTS_ONE_IN = 6, 3
+STATEMENTS_MAX, STATEMENTS_ONE_IN = 3, 5
 CHANGES_MAX, PAIRS_ONE_IN = 15, 5
 # Functions whose locks keep two of their own calls apart.
 AGAINST_ITSELF = (
@@ -58,7 +58,7 @@ async def reaches(course: Course) -> dict[str, Reach]:
     return {name: await course.reach(call) for name, call in CHANGES.items()}
 
 
-async def mistakes(course: Course, one: str, other: str) -> list[str]:
+async def mistakes(course: Course, one: str, other: str, *, all_statements: bool = IS_THOROUGH) -> list[str]:
     """Every race of two changes whose outcome neither of their orders gives.
 
     Of transactions with many statements, some are tried in every run of the suite, and all of them in thorough ones.
@@ -69,7 +69,8 @@ async def mistakes(course: Course, one: str, other: str) -> list[str]:
     for first, second in {(one, other): None, (other, one): None}:
         length = (await course.reach(CHANGES[first])).statements
         for statement in range(1, length + 1):
-            if length > STATEMENTS_MAX and not is_tried(f"{first} {second} {statement}", STATEMENTS_ONE_IN):
+            name, is_long = f"{first} {second} {statement}", length > STATEMENTS_MAX
+            if is_long and not is_tried(name, STATEMENTS_ONE_IN, thorough=all_statements):
                 continue
             outcome = await course.raced(CHANGES[first], CHANGES[second], stops_after=statement)
             assert outcome is not None, f"{first} has no statement {statement}"
@@ -115,7 +116,11 @@ def test_without_locks_a_function_goes_wrong_against_itself(postgres_address: st
         async with open_course(postgres_address, has_locks=False) as course:
             for name in CHANGES:
                 function = function_of(name)
-                if function in AGAINST_ITSELF and function not in wrong and await mistakes(course, name, name):
+                if (
+                    function in AGAINST_ITSELF
+                    and function not in wrong
+                    and await mistakes(course, name, name, all_statements=True)
+                ):
                     wrong.add(function)
 
     run_bounded(scenario())
@@ -128,7 +133,7 @@ def test_without_locks_changes_go_wrong_against_others(postgres_address: str) ->
     async def scenario() -> None:
         async with open_course(postgres_address, has_locks=False) as course:
             for one, other in AGAINST_OTHERS:
-                if not await mistakes(course, one, other):
+                if not await mistakes(course, one, other, all_statements=True):
                     right.append((one, other))
 
     run_bounded(scenario())
