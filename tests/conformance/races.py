@@ -35,6 +35,8 @@ _FAILURE = b"DO $$ BEGIN RAISE EXCEPTION 'the disk reported an error' USING ERRC
 _SAVEPOINTS = ("SAVEPOINT", "ROLLBACK TO", "RELEASE")
 _READ = re.compile(rb"\b(?:FROM|JOIN) ([a-z_]+)")
 _WRITTEN = re.compile(rb"\b(?:INSERT INTO|UPDATE|DELETE FROM) ([a-z_]+) ")
+# Every look holds all locks of the server for a moment, which the second change waits for.
+_LOOK_AGAIN_SECONDS = 0.002
 _IS_BLOCKED = "SELECT cardinality(pg_blocking_pids(%s)) > 0"
 # Numbers of rows come from sequences, which no transaction takes back. Keys of runs do not. Every transaction has a
 # number of its own.
@@ -189,6 +191,7 @@ class Course:
             while not following.done():
                 if await self._is_blocked(self.tracks[1].backend):
                     break
+                await asyncio.wait({following}, timeout=_LOOK_AGAIN_SECONDS)
         finally:  # the thread of the first waits for this
             self.tracks[0].may_continue.set()
         return self._outcome([await leading, await following])

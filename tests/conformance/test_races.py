@@ -15,7 +15,7 @@ from tests.conformance.races import Course, Outcome, Reach, open_course, pairs_t
 from tests.thorough import IS_THOROUGH, is_tried
 
 STATEMENTS_MAX, STATEMENTS_ONE_IN = 3, 5
-PAIRS_ONE_IN = 4
+CHANGES_MAX, PAIRS_ONE_IN = 15, 5
 # Functions whose locks keep two of their own calls apart.
 AGAINST_ITSELF = (
     "replace_key",
@@ -27,6 +27,11 @@ AGAINST_ITSELF = (
     "count_start",
     "exchange_buckets",
     "take_uses",
+    "put",
+    "put_all",
+    "put_schedule",
+    "spend",
+    "put_memory",
 )
 # Changes whose locks keep others apart: one writes what the other one has read, or each waits for the other.
 AGAINST_OTHERS = (
@@ -37,6 +42,15 @@ AGAINST_OTHERS = (
     ("append_audit: a new tenant", "append_audit: another new one"),
     ("forget_audit: of the other", "forget_audit: told to the other"),
     ("take_uses: the other, too", "take_uses: asked for the other"),
+    ("append: within a quota", "append: within the same quota"),
+    ("append: another next", "delete_runs: the other way round"),
+    ("claim: by another", "claim: what was begun"),
+    ("delete_runs", "delete_runs: the other way round"),
+    ("delete_ended", "spend: beside"),
+    ("put_all: names change hands", "delete"),
+    ("put_schedule: expected", "delete_schedule"),
+    ("spend: below", "delete_runs: the left"),
+    ("put_memory", "clear_memory"),
 )
 
 
@@ -69,11 +83,12 @@ async def mistakes(course: Course, one: str, other: str, *, all_statements: bool
 
 
 def are_raced(one: str, other: str) -> bool:
-    """Whether two changes are brought together. Of those of different families that meet, some are, in every run."""
-    if one == other and one in SEVERAL:
-        return False
-    families = [name for name, family in FAMILIES.items() if one in family.changes or other in family.changes]
-    return len(families) == 1 or is_tried(f"{one} {other}", PAIRS_ONE_IN)
+    """Whether two changes are brought together. Of different families, and of a large one, some are in every run."""
+    if one == other:
+        return one not in SEVERAL
+    families = [family for family in FAMILIES.values() if one in family.changes or other in family.changes]
+    one_in = PAIRS_ONE_IN if len(families) > 1 else len(families[0].changes) // CHANGES_MAX + 1
+    return is_tried(f"{one} {other}", one_in)
 
 
 def turned(outcome: Outcome) -> Outcome:
