@@ -328,10 +328,10 @@ def test_the_bytes_of_deleted_memory_are_removed_once_nobody_can_see_them(postgr
                     reader.isolation_level = psycopg.IsolationLevel.REPEATABLE_READ
                     reader.execute("SELECT 1 FROM marks").fetchall()
                     assert await delete_memory(store, SPACE, "colour", now=AT)
-                    assert store.erasure.is_unfinished
+                    assert bool(store.erasure.is_unfinished)
                     assert traces(connection)
                 assert await forget_memory(store, now=AT, limit=9) == 0
-                assert not store.erasure.is_unfinished
+                assert bool(store.erasure.is_unfinished) is False
                 assert traces(connection) == 0
             assert [entry.key for entry in await search_memory(store, SPACE, "green", now=AT, limit=9)] == ["kept"]
 
