@@ -509,7 +509,7 @@ async def test_one_or_two_letters_are_found_where_words_begin(store: RunStore) -
         "o": ["order-1"],
         "lo": ["order-1"],
         "ov": [],
-        "a": ["x-2", "order-1"],
+        "a": ["order-1"],
         "ad lo": ["order-1"],
         "x-": ["x-2"],
         "s": ["x-2"],
