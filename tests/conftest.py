@@ -1,6 +1,7 @@
 """Settings for every test: Hypothesis profiles, how often garbage is collected, and our pytest plugins.
 
-The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are beside the tests that use them.
+The plugins are `deadline`, `durations`, `long_first` and `skips`. Fixtures are beside the tests that use
+them; only the PostgreSQL server is for several packages.
 """
 
 import gc
@@ -12,10 +13,13 @@ from collections.abc import Generator
 import pytest
 from hypothesis import HealthCheck, settings
 
+from tests.conformance.shared_postgres import postgres_address
 from tests.deadline import deadline_of
 from tests.durations import ModuleSeconds
 from tests.long_first import LongFirst
 from tests.skips import Skips
+
+__all__ = ["postgres_address"]
 
 _NEW_OBJECTS_MAX = 20_000
 

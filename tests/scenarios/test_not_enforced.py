@@ -103,7 +103,5 @@ async def test_a_key_is_valid_as_long_as_the_settings_say_unless_somebody_says_o
 
 async def penstock_key(penstock: Penstock, key_id: str) -> int:
     store: Any = penstock.store
-    found = await store.database.writer.submit(
-        lambda connection: connection.execute("SELECT expires_at FROM api_keys WHERE key_id = ?", (key_id,)).fetchone()
-    )
+    found = await store.database.one("SELECT expires_at FROM api_keys WHERE key_id = ?", (key_id,))
     return int(found[0])

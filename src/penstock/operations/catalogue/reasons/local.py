@@ -73,7 +73,7 @@ STARTING: Mapping[str, Reason] = {
     "PEPPER_INVALID": Reason(
         Rejected,
         "The file, or the source in `server.secret`, does not contain a server's secret.",
-        "Restore the secret from a backup. A new one is 64 hexadecimal digits: `openssl rand -hex 32`.",
+        "Restore the secret from a backup, or make a new one of 64 hexadecimal digits with `openssl rand -hex 32`.",
     ),
     "PEPPER_UNREADABLE": Reason(
         Unavailable,

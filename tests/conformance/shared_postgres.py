@@ -10,6 +10,8 @@ import pytest
 from tests.conformance.postgresql.schema import schema_statements
 from tests.postgres import running_postgres
 
+__all__ = ["postgres_address"]
+
 
 @pytest.fixture(scope="session")
 def postgres_address() -> Iterator[str]:
