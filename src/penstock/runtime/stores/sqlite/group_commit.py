@@ -31,8 +31,8 @@ from penstock.runtime.ports.database import is_change
 from penstock.runtime.ports.platform import CallRecord
 from penstock.runtime.ports.transactions import NotTogetherError
 from penstock.runtime.stores.sqlite.errors import explain
+from penstock.runtime.stores.sqlite.schema.free_pages import return_free_pages
 from penstock.runtime.stores.sqlite.schema.log_ends import LogEnd
-from penstock.runtime.stores.sqlite.schema.vacuum import return_free_pages
 from penstock.runtime.stores.sqlite.transaction import SqliteTransaction, cause_of
 from penstock.runtime.tables.call_records import write_calls
 
