@@ -141,7 +141,7 @@ class Penstock:
         `observability` makes spans of what is performed.
         """
         storage = storage or make_storage(path)
-        kept, seals = storage.store, _seals(storage)
+        kept, seals = storage.store, _make_seals(storage)
         await kept.open()
         evaluator, query_evaluator = SandboxedEvaluator(), SandboxedEvaluator()
         host = EmbeddedHost(
@@ -310,7 +310,7 @@ async def _gone_workers(storage: Storage) -> list[str]:
     return gone_workers([row.worker_id for row in await list_workers(storage.store.database)])
 
 
-def _seals(storage: Storage) -> AnswerSeals:
+def _make_seals(storage: Storage) -> AnswerSeals:
     """Seals with the secret of a database. A store in memory ends with the process, and so does its key."""
     keys, database = storage.keys, storage.database
     if keys is None or database is None:

@@ -55,7 +55,7 @@ async def put_key(database: Database, key: KeyRow, *, call: CallRecord | None = 
     values = _values_of(key)
 
     def change(transaction: Transaction) -> None:
-        _lock(transaction, key.key_id, key.replaces)
+        _lock_keys(transaction, key.key_id, key.replaces)
         transaction.execute(_PUT, values)
 
     await database.write(change, call=call)
@@ -71,7 +71,7 @@ async def replace_key(
     ended_values, successor_values = _values_of(ended), _values_of(successor)
 
     def change(transaction: Transaction) -> KeyReplaced | KeyNotReplaced:
-        _lock(transaction, ended.key_id, successor.key_id)
+        _lock_keys(transaction, ended.key_id, successor.key_id)
         successors = [key_id for (key_id,) in transaction.rows(_SUCCESSORS, (ended.tenant, ended.key_id))]
         found = transaction.one(_READ, (ended.key_id,))
         conflict = key_conflict(None if found is None else _KEYS.row(found), successors)
@@ -136,7 +136,7 @@ async def touch_keys(database: Database, used_at: Mapping[str, int]) -> None:
         await database.write(lambda transaction: transaction.many(_TOUCH, given))
 
 
-def _lock(transaction: Transaction, *key_ids: str | None) -> None:
+def _lock_keys(transaction: Transaction, *key_ids: str | None) -> None:
     """Hold a key, and the one that it replaces: who replaces a key looks for others that do."""
     for key_id in sorted({key_id for key_id in key_ids if key_id is not None}):
         transaction.lock(f"key/{key_id}")

@@ -113,7 +113,7 @@ class Definitions:
 
     async def list_newest(self, *, tenant: str | None = DEFAULT_TENANT) -> tuple[DefinitionRow, ...]:
         """Return the newest definition of every name that is not deleted; None for those of every tenant."""
-        statement, values = _newest(_of_tenant(tenant))
+        statement, values = _select_newest(_of_tenant(tenant))
         return tuple(map(definition_of, await self._database.rows(statement, values)))
 
     async def list_page(
@@ -124,7 +124,7 @@ class Definitions:
         conditions = _of_tenant(tenant)
         if prefix:
             conditions.append(("w.name >= ?", (prefix,)))
-            end = _after(prefix)
+            end = _end_of_prefix(prefix)
             if end is not None:
                 conditions.append(("w.name < ?", (end,)))
         if after is not None and tenant is not None:
@@ -133,7 +133,7 @@ class Definitions:
             conditions.append(("w.name > ?" if tenant <= of else "w.name >= ?", (name,)))
         elif after is not None:
             conditions.append(("(w.name, w.tenant) > (?, ?)", after))
-        statement, values = _newest(conditions)
+        statement, values = _select_newest(conditions)
         found = await self._database.rows(f"{statement} LIMIT ?", (*values, size + 1))
         rows = list(map(definition_of, found))
         page, next_cursor = cut_page(rows, size, lambda row: name_cursor(row.name, row.tenant))
@@ -171,8 +171,8 @@ class Definitions:
         document = encode_json(definition.document)
 
         def change(transaction: Transaction) -> DefinitionOutcome:
-            _lock(transaction, [definition])
-            return _put(transaction, definition, document, expected_hash)
+            _lock_definitions(transaction, [definition])
+            return _put_version(transaction, definition, document, expected_hash)
 
         return await self._database.write(change, call=call)
 
@@ -183,11 +183,11 @@ class Definitions:
         given = [(row, encode_json(row.document), expected_hash) for row, expected_hash in definitions]
 
         def change(transaction: Transaction) -> DefinitionPut | DefinitionRefused:
-            _lock(transaction, [row for row, _, _ in given])
+            _lock_definitions(transaction, [row for row, _, _ in given])
             try:
                 with transaction.undo_on_error():
                     for row, document, expected_hash in given:
-                        outcome = _put(transaction, row, document, expected_hash)
+                        outcome = _put_version(transaction, row, document, expected_hash)
                         if not isinstance(outcome, DefinitionPut):
                             raise _RefusedError(DefinitionRefused(row.name, outcome))
             except _RefusedError as error:
@@ -229,7 +229,7 @@ class _RefusedError(Exception):
         self.refused = refused
 
 
-def _lock(transaction: Transaction, definitions: Sequence[DefinitionRow]) -> None:
+def _lock_definitions(transaction: Transaction, definitions: Sequence[DefinitionRow]) -> None:
     """Lock documents, which tenants share, then all names of the tenants."""
     for definition_hash in sorted({row.hash for row in definitions}):
         transaction.lock(f"definition/{definition_hash}")
@@ -237,7 +237,7 @@ def _lock(transaction: Transaction, definitions: Sequence[DefinitionRow]) -> Non
         transaction.lock(f"definitions/{tenant}")
 
 
-def _put(
+def _put_version(
     transaction: Transaction, definition: DefinitionRow, document: bytes, expected_hash: str | AnyHash | None
 ) -> DefinitionOutcome:
     """Store a definition, whose document is given as JSON, and make it the newest of its name."""
@@ -278,13 +278,13 @@ def _of_tenant(tenant: str | None) -> _Conditions:
     return [] if tenant is None else [("w.tenant = ?", (tenant,))]
 
 
-def _newest(conditions: _Conditions) -> tuple[str, Row]:
+def _select_newest(conditions: _Conditions) -> tuple[str, Row]:
     where = "".join(f" AND {condition}" for condition, _ in conditions)
     values = tuple(value for _, given in conditions for value in given)
     return f"{_NEWEST}{where} ORDER BY w.name, w.tenant", values
 
 
-def _after(prefix: str) -> str | None:
+def _end_of_prefix(prefix: str) -> str | None:
     """The first text that sorts after every text with this prefix; None if no text does."""
     prefix = prefix.rstrip(chr(_CHARACTER_MAX))
     if not prefix:

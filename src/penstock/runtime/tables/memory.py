@@ -91,15 +91,17 @@ async def put_memory(
     What it replaces is overwritten a little later.
     """
     index, value = database.word_index, encode_json(entry.value)
-    return await database.write(lambda transaction: _put(transaction, index, space, entry, value, room), call=call)
+    return await database.write(
+        lambda transaction: _put_entry(transaction, index, space, entry, value, room), call=call
+    )
 
 
-def _put(
+def _put_entry(
     transaction: Transaction, index: WordIndex, space: MemorySpace, entry: MemoryEntry, value: bytes, room: MemoryRoom
 ) -> MemoryOutcome:
-    _lock(transaction, space)
+    _lock_space(transaction, space)
     now, size = entry.updated_at, entry_bytes(entry.key, entry.value)
-    names = _values(space, name=entry.key, now=now)
+    names = _values_of(space, name=entry.key, now=now)
     rows = transaction.rows(_NAMED, names)
     live = [row for row in rows if row[3]]
     found = {whose: (count, int(total)) for whose, count, total in transaction.rows(_SIZES, names)}
@@ -108,8 +110,10 @@ def _put(
     full = no_room(room, entries=count + 1, size=others + size, tenant_size=tenant_size)
     if full is not None:
         return full
-    replaced = sum(_delete(transaction, index, number) for number, *_ in rows)  # an ended one may be forgotten by now
-    given = _values(
+    replaced = sum(
+        _delete_entry(transaction, index, number) for number, *_ in rows
+    )  # an ended one may be forgotten by now
+    given = _values_of(
         space,
         name=entry.key,
         value=value,
@@ -120,7 +124,7 @@ def _put(
         expires_at=entry.expires_at,
         untrusted=int(entry.untrusted),
         place=_place(space),
-        words=" ".join(map(_token, entry_words(entry.key, entry.value))),
+        words=" ".join(map(_make_token, entry_words(entry.key, entry.value))),
     )
     given["checksum"] = row_checksum([given[name] for name in _CHECKED])
     ((number,),) = transaction.rows(_INSERT, given)
@@ -130,12 +134,12 @@ def _put(
     return MemoryPut(created=not live)
 
 
-def _lock(transaction: Transaction, space: MemorySpace) -> None:
+def _lock_space(transaction: Transaction, space: MemorySpace) -> None:
     """Lock the memory of a tenant, which has room for all of its spaces together."""
     transaction.lock(f"memory/{space.tenant}")
 
 
-def _values(space: MemorySpace, **more: object) -> dict[str, object]:
+def _values_of(space: MemorySpace, **more: object) -> dict[str, object]:
     members = {"tenant": space.tenant, "scope": space.scope, "owner": space.owner, "session": space.session}
     return {**members, **more}
 
@@ -146,7 +150,7 @@ def _place(space: MemorySpace) -> str:
     return f"p{hashlib.sha256(text).hexdigest()[:_PLACE_CHARACTERS]}"
 
 
-def _token(word: str) -> str:
+def _make_token(word: str) -> str:
     """The token of a word. Those of its beginnings are beginnings of it."""
     return f"w{word.encode('utf-8', 'surrogatepass').hex()}"
 
@@ -167,7 +171,7 @@ def _entry(row: Row) -> MemoryEntry:
 async def read_memory(database: Database, space: MemorySpace, key: str, *, now: int) -> MemoryEntry | None:
     """Return the entry of a key."""
     statement = f"SELECT {_COLUMNS} FROM memory_entries WHERE {_IN_SPACE} AND name = :name AND {_LIVE}"
-    found = await database.one(statement, _values(space, name=key, now=now))
+    found = await database.one(statement, _values_of(space, name=key, now=now))
     return None if found is None else _entry(found)
 
 
@@ -179,7 +183,7 @@ async def list_memory(
     conditions = f"{_IN_SPACE} AND {_LIVE} AND substr(name, 1, length(:prefix)) = :prefix"
     conditions += "" if after is None else " AND name > :after"
     statement = f"SELECT {_COLUMNS} FROM memory_entries WHERE {conditions} ORDER BY name LIMIT :most"
-    names = _values(space, now=now, prefix=prefix, after=after, most=size + 1)
+    names = _values_of(space, now=now, prefix=prefix, after=after, most=size + 1)
     found = await _entries(database, statement, names)
     page, next_cursor = cut_page(found, size, lambda entry: id_cursor(entry.key))
     return MemoryPage(tuple(page), next_cursor)
@@ -196,9 +200,9 @@ async def search_memory(
     words = query_words(text)
     if not words:
         return ()
-    matches, wanted = database.word_index.match_any(_place(space), [_token(word) for word in words])
+    matches, wanted = database.word_index.match_any(_place(space), [_make_token(word) for word in words])
     statement = f"SELECT {_COLUMNS} FROM memory_entries WHERE {matches} AND {_IN_SPACE} AND {_LIVE}"
-    found = await _entries(database, statement, _values(space, words=wanted, now=now))
+    found = await _entries(database, statement, _values_of(space, words=wanted, now=now))
     return ranked(found, words, platform_page_size(limit))
 
 
@@ -216,8 +220,8 @@ async def delete_memory(
     """Erase the entry of a key; return whether there was one."""
 
     def change(transaction: Transaction) -> bool:
-        _lock(transaction, space)
-        rows = transaction.rows(_NAMED, _values(space, name=key, now=now))
+        _lock_space(transaction, space)
+        rows = transaction.rows(_NAMED, _values_of(space, name=key, now=now))
         return _erase(transaction, database, [row[0] for row in rows if row[3]]) > 0
 
     found = await database.write(change, call=call, happened=bool, is_long=True)
@@ -230,9 +234,9 @@ async def clear_memory(database: Database, space: MemorySpace, *, now: int, call
     """Erase all entries of a space, those that have ended as well; return how many had not."""
 
     def change(transaction: Transaction) -> int:
-        _lock(transaction, space)
+        _lock_space(transaction, space)
         statement = f"SELECT entry, {_LIVE} FROM memory_entries WHERE {_IN_SPACE}"
-        rows = transaction.rows(statement, _values(space, now=now))
+        rows = transaction.rows(statement, _values_of(space, now=now))
         live, ended = ([number for number, is_live in rows if bool(is_live) is wanted] for wanted in (True, False))
         return _erase(transaction, database, live, ended)
 
@@ -244,10 +248,10 @@ async def clear_memory(database: Database, space: MemorySpace, *, now: int, call
 
 def _erase(transaction: Transaction, database: Database, numbers: Sequence[int], ended: Sequence[int] = ()) -> int:
     """Delete entries, and overwrite them if that does not take long; return how many, without those that had ended."""
-    count = sum(_delete(transaction, database.word_index, number) for number in numbers)
+    count = sum(_delete_entry(transaction, database.word_index, number) for number in numbers)
     if count:
         for number in ended:
-            _delete(transaction, database.word_index, number)
+            _delete_entry(transaction, database.word_index, number)
         ((size,),) = transaction.rows(_WHOLE_SIZE)
         if size <= limits.MEMORY_ERASED_AT_ONCE_BYTES_MAX:
             _overwrite(transaction, database)
@@ -256,7 +260,7 @@ def _erase(transaction: Transaction, database: Database, numbers: Sequence[int],
     return count
 
 
-def _delete(transaction: Transaction, index: WordIndex, number: int) -> int:
+def _delete_entry(transaction: Transaction, index: WordIndex, number: int) -> int:
     index.remove(transaction, number)
     return transaction.execute(_DELETE, (number,))
 
@@ -278,9 +282,9 @@ async def forget_memory(database: Database, *, now: int, limit: int) -> int:
     set_aside, index = database.set_aside, database.word_index
 
     def change(transaction: Transaction) -> tuple[int, bool]:
-        numbers = _ended(transaction, set_aside, now, limit)
+        numbers = _find_ended(transaction, set_aside, now, limit)
         count = set_aside.delete_each(
-            transaction, _KIND, numbers, lambda number: _delete(transaction, index, int(number))
+            transaction, _KIND, numbers, lambda number: _delete_entry(transaction, index, int(number))
         )
         if count:
             _leave_remains(transaction)
@@ -290,14 +294,14 @@ async def forget_memory(database: Database, *, now: int, limit: int) -> int:
         return count, bool(overwritten)
 
     count, overwritten = 0, False
-    if await database.read(lambda reader: _can_overwrite(reader, set_aside) or _ended(reader, set_aside, now, 1)):
+    if await database.read(lambda reader: _can_overwrite(reader, set_aside) or _find_ended(reader, set_aside, now, 1)):
         count, overwritten = await database.write(change, is_long=True)
     if overwritten or database.erasure.is_unfinished:
         await database.erasure.finish()
     return count
 
 
-def _ended(reader: Reader, set_aside: SetAside, now: int, limit: int) -> list[str]:
+def _find_ended(reader: Reader, set_aside: SetAside, now: int, limit: int) -> list[str]:
     """The numbers of entries that have ended, longest ended first."""
     aside = [int(name) for name in set_aside.names(_KIND) if name != _OVERWRITING]
     statement = (

@@ -100,9 +100,9 @@ def lock_spending(transaction: Transaction, run_ids: Sequence[str]) -> None:
         wanted: str | None = run_id
         while wanted is not None and wanted not in names:
             names.add(wanted)
-            level = _level(transaction, wanted)
+            level = _read_level(transaction, wanted)
             try:
-                wanted = _above(transaction, wanted) if level is None else level.above
+                wanted = _find_above(transaction, wanted) if level is None else level.above
             except CorruptHistory:  # what changes the run finds that out, too
                 wanted = None
     for name in sorted(names):
@@ -125,29 +125,29 @@ def _way_up(transaction: Transaction, run_id: str, limits: AgentLimits | None, a
     seen: set[str] = set()
     while wanted is not None and wanted not in seen:
         seen.add(wanted)
-        level = _level(transaction, wanted)
+        level = _read_level(transaction, wanted)
         if level is None:
-            made = (wanted, _above(transaction, wanted))
+            made = (wanted, _find_above(transaction, wanted))
             transaction.execute("INSERT INTO run_spending (run_id, above) VALUES (?,?)", made)
         if limits is not None and wanted == run_id and (level is None or level.limits == AgentLimits()):
             ends_at = None if limits.time_ms is None else at + limits.time_ms
             given = (limits.turns, limits.tokens, limits.cost, limits.time_ms, ends_at)
             transaction.execute(_LIMIT, (*given, run_id))
             level = None
-        level = level or _level(transaction, wanted)
+        level = level or _read_level(transaction, wanted)
         if level is None:
             raise TypeError(f"the row of {wanted} was not made")
         yield level
         wanted = level.above
 
 
-def _above(reader: Reader, run_id: str) -> str | None:
+def _find_above(reader: Reader, run_id: str) -> str | None:
     """Return the run above a run, as the index of runs says."""
     found = reader.one("SELECT tenant, parent_run_id, labels FROM runs WHERE run_id = ?", (run_id,))
     return None if found is None else caller_of(found[0], found[1], labels_of(found[2]))
 
 
-def _level(reader: Reader, run_id: str) -> _Level | None:
+def _read_level(reader: Reader, run_id: str) -> _Level | None:
     found = reader.one(_READ, (run_id,))
     return None if found is None else _level_of(run_id, found)
 

@@ -69,7 +69,7 @@ async def forget_audit(
     set_aside = database.set_aside
 
     def change(transaction: Transaction) -> int:
-        _lock(transaction, tenant, call)
+        _lock_trail(transaction, tenant, call)
         records = _find_oldest(transaction, set_aside, tenant, before_seq, holds)
 
         def remove(stretch: Sequence[AuditRecord]) -> int:
@@ -92,7 +92,7 @@ async def forget_audit(
     return await database.write(change, call=call, happened=bool, is_long=True)
 
 
-def _lock(transaction: Transaction, tenant: str, call: CallRecord | None) -> None:
+def _lock_trail(transaction: Transaction, tenant: str, call: CallRecord | None) -> None:
     """Hold the trail that changes, and those that the call itself is appended to."""
     lock_trails(transaction, [tenant, *(entry.tenant for entry in (() if call is None else call.entries))])
 
@@ -188,7 +188,7 @@ async def redact_audit(
     """
 
     def change(transaction: Transaction) -> int:
-        _lock(transaction, tenant, call)
+        _lock_trail(transaction, tenant, call)
         return sum(_redact_record(transaction, tenant, seq, names, holds) for seq in seqs)
 
     return await database.write(change, call=call, happened=bool, is_long=True)

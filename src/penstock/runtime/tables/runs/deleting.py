@@ -44,8 +44,8 @@ async def delete_runs(database: Database, run_ids: Sequence[str], *, call: CallR
     """Delete runs and return how many were deleted. `call` is the record about the first one."""
 
     def change(transaction: Transaction) -> list[int]:
-        _lock(transaction, run_ids)
-        return [_delete(database, transaction, run_id) for run_id in run_ids]
+        _lock_runs(transaction, run_ids)
+        return [_delete_run(database, transaction, run_id) for run_id in run_ids]
 
     def happened(deleted: list[int]) -> bool:
         return deleted[:1] == [1]
@@ -65,7 +65,7 @@ async def forget_runs(database: Database, run_ids: Sequence[str], *, call: CallR
 
 async def list_ended(database: Database, *, before: int, limit: int) -> tuple[RunRow, ...]:
     """Return at most `limit` runs that `forget_runs` would delete, oldest end first; fewer if they are long."""
-    statement, values = _ended(database, RUN_COLUMNS, before, limit)
+    statement, values = _select_ended(database, RUN_COLUMNS, before, limit)
     rows = [_ended_run(found) for found in await database.rows(statement, values)]
     return tuple(rows[: _fitting([row.seq for row in rows])])
 
@@ -77,14 +77,14 @@ async def delete_ended(database: Database, *, before: int, limit: int) -> int:
     """
 
     def change(transaction: Transaction) -> int:
-        statement, values = _ended(database, "run_id, seq", before, limit)
+        statement, values = _select_ended(database, "run_id, seq", before, limit)
         found = transaction.rows(statement, values)
         return _delete_each(database, transaction, [run_id for run_id, _ in found[: _fitting([s for _, s in found])]])
 
     return await database.write(change, is_long=True)
 
 
-def _ended(database: Database, columns: str, before: int, limit: int) -> tuple[str, Row]:
+def _select_ended(database: Database, columns: str, before: int, limit: int) -> tuple[str, Row]:
     """Select what can be deleted, in the order of the index of ended runs, whose column the statement bounds."""
     aside = database.set_aside.names(_KIND)
     chosen = f"{_DELETABLE} AND updated_at < ? AND {none_of('run_id', aside)}"
@@ -104,19 +104,19 @@ def _ended_run(found: Sequence[Any]) -> RunRow:
 
 
 def _delete_each(database: Database, transaction: Transaction, run_ids: Sequence[str]) -> int:
-    _lock(transaction, run_ids)
+    _lock_runs(transaction, run_ids)
     return database.set_aside.delete_each(
-        transaction, _KIND, run_ids, lambda run_id: _delete(database, transaction, run_id)
+        transaction, _KIND, run_ids, lambda run_id: _delete_run(database, transaction, run_id)
     )
 
 
-def _lock(transaction: Transaction, run_ids: Sequence[str]) -> None:
+def _lock_runs(transaction: Transaction, run_ids: Sequence[str]) -> None:
     """Lock what runs share with others: two deletions may have the same runs in another order."""
     lock_payloads(transaction, run_ids)
     lock_spending(transaction, run_ids)
 
 
-def _delete(database: Database, transaction: Transaction, run_id: str) -> int:
+def _delete_run(database: Database, transaction: Transaction, run_id: str) -> int:
     """Delete a run and everything that belongs to it."""
     found = transaction.rows(_DELETE, (run_id,))
     for key, tenant, _, workflow_name, encoded in found:

@@ -88,7 +88,7 @@ def list_runs(reader: Reader, index: RunIndex, query: RunQuery) -> RunPage:
     statement, parameters = statement_of(reader, index, query)
     found = reader.rows(statement, (*parameters, size + 1))
     page, next_cursor = cut_page(found, size, lambda columns: _cursor(query, columns))
-    return RunPage(tuple(map(run_of, page)), next_cursor, _total(reader, index, query) if query.counted else None)
+    return RunPage(tuple(map(run_of, page)), next_cursor, _count_all(reader, index, query) if query.counted else None)
 
 
 def _cursor(query: RunQuery, columns: tuple[Any, ...]) -> str:
@@ -96,7 +96,7 @@ def _cursor(query: RunQuery, columns: tuple[Any, ...]) -> str:
     return update_cursor(run_of(columns).updated_at, position) if query.by_update else number_cursor(position)
 
 
-def _total(reader: Reader, index: RunIndex, query: RunQuery) -> int:
+def _count_all(reader: Reader, index: RunIndex, query: RunQuery) -> int:
     statement, parameters = statement_of(reader, index, replace(query, cursor=None))
     found = reader.one(f"SELECT count(*) FROM ({statement}) AS listed", (*parameters, limits.RUNS_COUNTED_MAX))
     return 0 if found is None else int(found[0])
@@ -165,7 +165,7 @@ def _filters(reader: Reader, index: RunIndex, query: RunQuery) -> list[_Filter]:
 def _by_column(reader: Reader, query: RunQuery, column: str, values: tuple[str | None, ...]) -> _Filter:
     """A filter on a column with one of several values. Each value is walked alone, to keep the order of keys."""
     most = _WALKS_MAX // len(values)
-    tenants = _tenants(reader, most + 1) if query.tenant is None else [query.tenant]
+    tenants = _list_tenants(reader, most + 1) if query.tenant is None else [query.tenant]
     sources = tuple(
         _Source("runs", "key", f"tenant = ? AND {column} = ?", (tenant, value))
         for tenant in tenants
@@ -176,7 +176,7 @@ def _by_column(reader: Reader, query: RunQuery, column: str, values: tuple[str |
     return _Filter(sources=sources if len(tenants) <= most else (), check=check, parameters=values)
 
 
-def _tenants(reader: Reader, limit: int) -> list[str]:
+def _list_tenants(reader: Reader, limit: int) -> list[str]:
     return [str(name) for (name,) in reader.rows(_TENANTS, (limit,))]
 
 

@@ -190,10 +190,10 @@ def lock_payloads(transaction: Transaction, run_ids: Sequence[str]) -> None:
 def drop_payloads(transaction: Transaction, runs: Sequence[int]) -> None:
     """Delete what runs use of payloads, and every payload that no other run uses."""
     for start in range(0, len(runs), _RUNS_AT_ONCE):
-        _drop(transaction, runs[start : start + _RUNS_AT_ONCE])
+        _drop_together(transaction, runs[start : start + _RUNS_AT_ONCE])
 
 
-def _drop(transaction: Transaction, runs: Sequence[int]) -> None:
+def _drop_together(transaction: Transaction, runs: Sequence[int]) -> None:
     chosen = any_of("run", runs)
     used = sorted({bytes(key) for (key,) in transaction.rows(f"SELECT hash FROM payload_uses WHERE {chosen}", runs)})
     for key in used:

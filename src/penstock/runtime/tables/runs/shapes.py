@@ -48,10 +48,10 @@ class ShapeNumbers:
     def page(self, transaction: Transaction, move: Move) -> bytes | bytearray:
         """Encode a move as it is stored."""
         content = move.shape.content
-        number = self._known.get(content) or self._number(transaction, content)
+        number = self._known.get(content) or self._find_number(transaction, content)
         return _PAGE % (number, move.at, move.encoded)
 
-    def _number(self, transaction: Transaction, content: bytes) -> int:
+    def _find_number(self, transaction: Transaction, content: bytes) -> int:
         made_here = self._new.get(transaction, {})
         if content in made_here:
             return made_here[content]

@@ -160,7 +160,7 @@ class RunStore:
         """Return runs with a due timer that no other registered worker owns; `root_run_id` as for `claim`."""
         statement = (
             f"SELECT run_id FROM runs WHERE wake_at IS NOT NULL AND wake_at <= :now AND {_NOBODY_ELSE}"
-            f"{_within(root_run_id)} ORDER BY wake_at LIMIT :limit"
+            f"{_tree_condition(root_run_id)} ORDER BY wake_at LIMIT :limit"
         )
         values = {"now": now, "owner": owner, "limit": limit, **_run_tree(root_run_id)}
         return tuple([run_id for (run_id,) in await self.database.rows(statement, values)])
@@ -185,10 +185,11 @@ class RunStore:
         for runs that had no owner since their work came up. With `root_run_id`, only that run and its child runs.
         """
         chosen = {None: "", True: " AND owner IS NOT NULL", False: " AND owner IS NULL"}[begun]
-        # The condition is there twice: a decision may have changed a run since it was chosen.
+        tree = _tree_condition(root_run_id)
+        # The condition is here twice: a decision may have changed a run since it was chosen.
         statement = (
             f"UPDATE runs SET owner = :owner, epoch = epoch + 1 WHERE {_CLAIMABLE}{chosen} AND key IN"
-            f" (SELECT key FROM runs WHERE {_CLAIMABLE}{chosen}{_within(root_run_id)} LIMIT :limit) RETURNING run_id"
+            f" (SELECT key FROM runs WHERE {_CLAIMABLE}{chosen}{tree} LIMIT :limit) RETURNING run_id"
         )
         values = {"owner": owner, "limit": limit, **_run_tree(root_run_id)}
 
@@ -200,7 +201,7 @@ class RunStore:
 
     async def has_unclaimed(self, *, root_run_id: str | None = None) -> bool:
         """Whether a run has work and no owner, because a process that performs no work moved it. See `claim`."""
-        statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{_within(root_run_id)} LIMIT 1"
+        statement = f"SELECT 1 FROM runs WHERE has_work = 1 AND owner IS NULL{_tree_condition(root_run_id)} LIMIT 1"
         return bool(await self.database.rows(statement, _run_tree(root_run_id)))
 
     async def owned(self, *, owner: str, after: int, limit: int) -> tuple[tuple[int, str, int], ...]:
@@ -220,7 +221,7 @@ class RunStore:
         return await self.database.write(lambda transaction: transaction.execute(statement, values) > 0)
 
 
-def _within(root_run_id: str | None) -> str:
+def _tree_condition(root_run_id: str | None) -> str:
     return "" if root_run_id is None else _IN_RUN_TREE
 
 

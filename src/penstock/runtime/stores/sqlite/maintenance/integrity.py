@@ -113,7 +113,9 @@ def _problems(connection: sqlite3.Connection, seen: _Seen) -> Iterator[Integrity
     for (found,) in connection.execute(f"PRAGMA integrity_check({limits.INTEGRITY_PROBLEMS_MAX})"):
         if found != "ok":
             yield IntegrityProblem(code="STORE_CORRUPT", message=str(found))
-    loose_ends = _DANGLING_REFERENCES + _LOOSE_PAYLOADS if "payloads" in _tables(connection) else _DANGLING_REFERENCES
+    loose_ends = (
+        _DANGLING_REFERENCES + _LOOSE_PAYLOADS if "payloads" in _table_names(connection) else _DANGLING_REFERENCES
+    )
     for statement, message in loose_ends:
         (count,) = connection.execute(statement).fetchone()
         if count:
@@ -234,7 +236,7 @@ def _run_columns(connection: sqlite3.Connection) -> str:
 
 def _broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """Problems of the audit trails, as far as a file of any format has them."""
-    tables, reader = _tables(connection), SqliteTransaction(connection)
+    tables, reader = _table_names(connection), SqliteTransaction(connection)
     if "audit" in tables:
         yield from broken_links(reader, has_removed="audit_removed" in tables)
     if "audit_heads" in tables:
@@ -244,12 +246,12 @@ def _broken_links(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
 
 def altered_values(connection: sqlite3.Connection) -> Iterator[tuple[str, str]]:
     """Find large values and shapes that are altered or missing, as far as a file of any format has them."""
-    tables, reader = _tables(connection), SqliteTransaction(connection)
+    tables, reader = _table_names(connection), SqliteTransaction(connection)
     if "payloads" in tables:
         yield from altered_payloads(reader)
     if "shapes" in tables:
         yield from altered_shapes(reader)
 
 
-def _tables(connection: sqlite3.Connection) -> set[str]:
+def _table_names(connection: sqlite3.Connection) -> set[str]:
     return {str(name) for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}

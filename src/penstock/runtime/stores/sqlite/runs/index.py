@@ -23,11 +23,11 @@ class SqliteRunIndex:
 
     def add(self, transaction: Transaction, key: int, text: RunText) -> None:
         """Make a run findable by its text, when the transaction ends."""
-        _read_in(transaction).run_texts.add(key, _indexed(text))
+        _read_in(transaction).run_texts.add(key, _text_of(text))
 
     def forget(self, transaction: Transaction, key: int, text: RunText) -> None:
         """Remove a run from the index, when the transaction ends."""
-        _read_in(transaction).run_texts.forget(key, _indexed(text))
+        _read_in(transaction).run_texts.forget(key, _text_of(text))
 
     def find(self, reader: Reader, text: str, words: Sequence[str]) -> FoundRuns:
         """Find by trigrams, and check with a function of ours."""
@@ -45,7 +45,7 @@ class SqliteRunIndex:
         return read_changes(_read_in(reader).connection, after=after, since=since, limit=limit)
 
 
-def _indexed(text: RunText) -> str:
+def _text_of(text: RunText) -> str:
     return indexed_text(text.tenant, text.run_id, text.workflow_name, text.label_values)
 
 

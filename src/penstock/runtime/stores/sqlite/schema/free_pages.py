@@ -20,15 +20,15 @@ _INCREMENTAL = 2
 
 def return_free_pages(connection: sqlite3.Connection) -> int:
     """Cut free pages off the file, a bounded number and inside a transaction. Returns how many."""
-    free, total = _number(connection, "freelist_count"), _number(connection, "page_count")
+    free, total = _read_pragma(connection, "freelist_count"), _read_pragma(connection, "page_count")
     surplus = free - max(limits.STORE_FREE_PAGES_KEPT, total // limits.STORE_FREE_PAGES_KEPT_PART)
-    if surplus <= 0 or _number(connection, "auto_vacuum") != _INCREMENTAL:
+    if surplus <= 0 or _read_pragma(connection, "auto_vacuum") != _INCREMENTAL:
         return 0
     # One page at a time: Python steps once over a statement without columns, and SQLite frees one page per step.
     for _ in range(min(surplus, limits.STORE_PAGES_RETURNED_MAX)):
         connection.execute("PRAGMA incremental_vacuum(1)")
-    return free - _number(connection, "freelist_count")
+    return free - _read_pragma(connection, "freelist_count")
 
 
-def _number(connection: sqlite3.Connection, pragma: str) -> int:
+def _read_pragma(connection: sqlite3.Connection, pragma: str) -> int:
     return int(connection.execute(f"PRAGMA {pragma}").fetchone()[0])
