@@ -133,8 +133,11 @@ def _refuse_name(name: str) -> None:
     unspeakable = any(unicodedata.category(character) in _UNSPEAKABLE for character in name)
     if name in _RESERVED_NAMES or unspeakable or "/" in name or len(name) > limits.WORKFLOW_NAME_CHARACTERS_MAX:
         message = f"a workflow cannot be named {name[:60]!r}"
-        hint = f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` and line ends, and a word that "
-        raise Rejected("INVALID_DOCUMENT", message, f"{hint}is none of {', '.join(sorted(_RESERVED_NAMES))}")
+        hint = (
+            f"use up to {limits.WORKFLOW_NAME_CHARACTERS_MAX} characters without `/` or line ends;"
+            f" the names {', '.join(sorted(_RESERVED_NAMES))} are reserved"
+        )
+        raise Rejected("INVALID_DOCUMENT", message, hint)
 
 
 def _refuse_errors(findings: tuple[Finding, ...]) -> None:
